@@ -11,6 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tollhouse_api as api;
+pub use tollhouse_api::{BuilderDecision, BuilderVerdict, Suspension};
 use tollhouse_base::{
     boxed,
     clock::{Clock, Timestamp},
@@ -25,9 +26,7 @@ pub use super::first_key::KEY_PREFIX;
 use crate::{
     credential::{self, SecretHash},
     first_key::{FirstKeys, key_of},
-    last_seen::LastSeenTimes,
 };
-pub use tollhouse_api::{BuilderDecision, BuilderVerdict, Suspension};
 
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
 tollhouse_store::json_values!(Builder);
@@ -42,19 +41,16 @@ pub struct Builder {
     pub id: BuilderId,
     pub name: String,
     /// How admins reach the builder. Shown only to admins and to the builder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
     pub created_at: Timestamp,
     /// When the current key was created.
     pub key_created_at: Timestamp,
     /// Set while an admin suspends the builder: their key can change nothing, and their tools accept no calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspension>,
     /// The least strict tier for the builder's tools, as set by an admin. The first tier imposes nothing.
     pub tier: Tier,
     key_sha256: SecretHash,
     /// Whether the key has never been used. It may have been lost with the response that contained it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     key_unused: bool,
 }
 
@@ -349,5 +345,77 @@ impl Builders {
         // Even after an error, because the store may have committed it.
         self.note_change();
         replaced
+    }
+}
+
+const BUILDER_SEEN: Table<BuilderId, LastSeen> = schema::BUILDER_SEEN.holding();
+tollhouse_store::json_values!(LastSeen);
+
+/// Minimum time between two writes for one builder, in milliseconds.
+const WRITE_INTERVAL_MS: u64 = 3_600_000;
+
+/// When a builder's key was last used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct LastSeen {
+    at: Timestamp,
+}
+
+/// When each builder's key was last used.
+struct LastSeenTimes {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    /// The times that this process has written, so that a request costs the store nothing.
+    written: Lock<HashMap<BuilderId, Timestamp>>,
+}
+
+impl LastSeenTimes {
+    fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
+        Self { store, clock, written: Lock::default() }
+    }
+
+    /// Records that a builder's key is in use. If the write fails, the next use tries again.
+    async fn note(&self, id: &BuilderId) {
+        let at = self.clock.now();
+        {
+            let mut written = self.written.lock();
+            if written.get(id).is_some_and(|before| at.0 < before.0.saturating_add(WRITE_INTERVAL_MS)) {
+                return;
+            }
+            written.insert(id.clone(), at);
+        }
+        if let Err(error) = BUILDER_SEEN.put(id, &LastSeen { at }).commit(&*self.store, Durability::Buffered).await {
+            tracing::debug!(%error, "the last use of a builder's key could not be recorded");
+            self.written.lock().remove(id);
+        }
+    }
+
+    async fn of(&self, id: &BuilderId) -> Result<Option<Timestamp>, StoreError> {
+        Ok(BUILDER_SEEN.get(&*self.store, id).await?.map(|seen| seen.at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollhouse_store::memory::MemoryStore;
+
+    #[tokio::test]
+    async fn last_use_is_recorded_hourly() {
+        let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000)));
+        let seen = LastSeenTimes::new(Arc::clone(&store) as _, clock.clone());
+        let id = BuilderId::generate();
+        assert_eq!(seen.of(&id).await.unwrap(), None);
+        for (at, reported) in
+            [(1_000, 1_000), (1_000 + WRITE_INTERVAL_MS - 1, 1_000), (1_000 + WRITE_INTERVAL_MS, 1_000 + WRITE_INTERVAL_MS)]
+        {
+            clock.set(Timestamp(at));
+            seen.note(&id).await;
+            assert_eq!(seen.of(&id).await.unwrap(), Some(Timestamp(reported)));
+        }
+        assert_eq!(
+            LastSeenTimes::new(store, clock).of(&id).await.unwrap(),
+            Some(Timestamp(1_000 + WRITE_INTERVAL_MS)),
+            "also after a restart"
+        );
     }
 }

@@ -5,7 +5,6 @@ pub mod audit;
 pub mod builder;
 pub mod credential;
 pub mod first_key;
-mod last_seen;
 pub mod registration;
 pub mod session;
 pub mod token;

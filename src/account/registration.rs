@@ -24,12 +24,9 @@ pub struct Applicant {
 impl Applicant {
     /// Returns the applicant as the new `builder`.
     pub fn registrant(&self, builder: Builder, now: Timestamp) -> Registrant {
-        Registrant { entry: self.entry(&builder, now), builder }
-    }
-
-    fn entry(&self, builder: &Builder, now: Timestamp) -> Entry {
         let contact = self.contact.as_ref().map(|_| "contact".to_owned());
-        entry(&builder.id, self.request.clone(), ["name".to_owned()].into_iter().chain(contact).collect(), now)
+        let fields = ["name".to_owned()].into_iter().chain(contact).collect();
+        Registrant { entry: entry(&builder.id, self.request.clone(), fields, now), builder }
     }
 }
 

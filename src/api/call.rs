@@ -125,7 +125,7 @@ pub struct DryRunUsage {
 }
 
 /// A call of a tool.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
     /// Id of the call.

@@ -65,6 +65,18 @@ pub enum FaultParty {
     Host,
 }
 
+impl FaultParty {
+    /// Returns its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Tool => "tool",
+            Self::Host => "host",
+        }
+    }
+}
+
 /// Whether a caller was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Value", try_from = "Value")]
@@ -76,6 +88,18 @@ pub enum Charged {
     Yes,
     /// Not known until the settlement is resolved.
     Unknown,
+}
+
+impl Charged {
+    /// Returns its name in logs and documentation.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Yes => "yes",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 impl From<Charged> for Value {

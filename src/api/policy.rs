@@ -35,7 +35,7 @@ pub struct PolicyResponse {
 }
 
 /// The whole policy to set. Absent fields get their defaults.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyDraft {
     /// Capabilities that builders get on request.

@@ -132,7 +132,7 @@ pub struct RescanResponse {
 }
 
 /// The number of tools in a new scan, by outcome.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct RescanCounts {
     /// All tools.

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::True;
 
 /// A secret without its value.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Secret {
     /// Its name.

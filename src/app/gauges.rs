@@ -1,9 +1,8 @@
 //! Gauges, measured when metrics are requested. Counters are kept where events happen.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Weak};
 
 use tokio::time::timeout;
-use tollhouse_front::FrontServices;
 use tollhouse_http::{STORE_TIMEOUT, check_commits};
 use tollhouse_money::{GasFunds, count_unresolved};
 use tollhouse_operate::process::Process;
@@ -22,32 +21,31 @@ static LAYERS: LazyLock<Vec<(JailLayer, &'static str)>> =
 const MAX_UNRESOLVED: usize = 1_000;
 
 /// Returns the function that measures all gauges, as long as the host exists.
-pub(super) fn gather(services: &Arc<Services>, shared: &Arc<FrontServices>) -> Gather {
-    let (services, shared) = (Arc::downgrade(services), Arc::downgrade(shared));
+pub(super) fn gather(services: Weak<Services>) -> Gather {
     Arc::new(move || {
-        let host = services.upgrade().zip(shared.upgrade());
+        let services = services.upgrade();
         Box::pin(async move {
             let mut samples = Samples::counted();
-            if let Some((services, shared)) = host {
-                all(&mut samples, &services, &shared).await;
+            if let Some(services) = services {
+                all(&mut samples, &services).await;
             }
             samples
         })
     })
 }
 
-async fn all(samples: &mut Samples, services: &Services, shared: &FrontServices) {
+async fn all(samples: &mut Samples, services: &Services) {
     samples.put(&metric_table::BUILD, [env!("CARGO_PKG_VERSION")], true);
     samples.put(&metric_table::CALLS_UNDER_WAY, [], services.calls.in_flight());
-    shared.intake.measured(samples);
+    services.shared.intake.measured(samples);
     samples.put(&metric_table::SETTLEMENTS_OPEN, [], services.payments.open_intents());
-    for (network, GasFunds { wei, settlements }) in services.payments.gas_funds() {
+    for (network, GasFunds { wei, settlements }) in services.payments.facilitators().gas_funds() {
         samples.put(&metric_table::GAS_BALANCE, [network.caip2], wei);
         samples.put(&metric_table::GAS_SETTLEMENTS_LEFT, [network.caip2], settlements);
     }
     let free_receipts = asked(samples, services).await;
     samples.put(&metric_table::FENCED, [], services.replica.is_fenced());
-    samples.put(&metric_table::ENDING, [], shared.shutdown.announced());
+    samples.put(&metric_table::ENDING, [], services.shared.shutdown.announced());
     stored(samples, services, free_receipts);
     pool(samples, &services.pool.status());
     samples.put(&metric_table::POOL_FAILING, [], services.pool.cannot_start());

@@ -58,7 +58,7 @@ pub(super) fn start(services: &Arc<Services>) {
     run_sweeps(services, Events::ROUND, HOUR, "sweeping events", |services| async move { services.events.sweep().await });
     run_sweeps(services, History::ROUND, HOUR, "removing old calls", |services| async move { services.history.sweep().await });
     run_sweeps(services, Metrics::ROUND, HOUR, "removing old metrics of calls", |services| async move { services.metrics.sweep().await });
-    run_sweeps(services, Logs::ROUND, HOUR, "sweeping logs", |services| async move { services.capabilities.logs().sweep().await });
+    run_sweeps(services, Logs::ROUND, HOUR, "sweeping logs", |services| async move { services.capabilities.logs.sweep().await });
     run_sweeps(services, Sessions::ROUND, HOUR, "removing sessions that ended", |services| async move { services.sessions.sweep().await });
     if services.store.is_shared() {
         job(services, "versions", HOUR, "removing unused versions", |services| async move {
@@ -115,7 +115,7 @@ where
 /// Publishes the built-in tools, or those in `folder`, unless that was done before. If another host
 /// of the store is doing it, waits until that is done and visible here.
 pub(super) async fn publish_seed_tools(services: &Services, folder: Option<&Path>) -> Result<(), PublishError> {
-    let Services { catalog, replica, .. } = services;
+    let (catalog, replica) = (&services.catalog, &services.replica);
     let mut waited = false;
     let tools = loop {
         match replica.alone("ship", Duration::ZERO, |turn| async move { catalog.publish_seed_tools(folder, &turn).await }).await? {

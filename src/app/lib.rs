@@ -19,20 +19,18 @@ use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 use tollhouse_account::{admin_token, audit::Audit, builder::Builders, session::Sessions};
-use tollhouse_base::{boxed, clock::Clock, cpu_share::CpuShares};
+use tollhouse_api::KeyRotation;
+use tollhouse_base::{boxed, clock::Clock, cpu_share::CpuShares, rate_limit::ConcurrencyLimit};
 use tollhouse_call::{
     CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
 };
-use tollhouse_capability::{
-    CapabilityServices, Guard, GuardSettings,
-    guard::RecordedAnswers,
-    secret::{RotationReport, Secrets},
-};
+use tollhouse_capability::{CapabilityServices, Guard, GuardSettings, guard::RecordedAnswers, secret::Secrets};
 use tollhouse_catalog::{Catalog, CatalogParts, safety::Scanner};
-use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, NetworkSettings, SandboxSettings, SecretSettings, Settings};
+use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, NetworkSettings, SecretSettings, Settings};
 use tollhouse_event::{EventSettings, Events};
 use tollhouse_front::{Authenticator, Code, FrontServices, Limits, MemoryBudget, Proxies, Shutdown};
+use tollhouse_http as http;
 use tollhouse_mcp::McpOptions;
 use tollhouse_money::{
     ConfigError, FacilitatorAccess, FacilitatorParts, FacilitatorSite, Facilitators, Ledger, PaymentConfig, Payments, QuoteKey, Quotes,
@@ -45,7 +43,7 @@ use tollhouse_money::{
 };
 use tollhouse_objects::{ObjectLayout, Objects};
 use tollhouse_operate::disk::Disk;
-use tollhouse_pool::{Pool, PoolConfig};
+use tollhouse_pool::Pool;
 use tollhouse_replica::Replica;
 use tollhouse_store::{
     Store, StoreError, log_unavailable,
@@ -75,7 +73,6 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// A host.
 pub struct App {
     services: Arc<Services>,
-    shared: Arc<FrontServices>,
     /// Exporter of telemetry, if configured.
     exporter: Option<Exporter>,
 }
@@ -154,15 +151,15 @@ impl App {
             Arc::clone(&objects),
         );
         payments.recover().await.map_err(StartError::Recovery)?;
-        let pool = Pool::start(pool_config(&settings.sandbox)).map_err(StartError::Sandbox)?;
-        if !settings.sandbox.strict.is_empty() {
+        let pool = Pool::start(settings.sandbox.pool.clone()).map_err(StartError::Sandbox)?;
+        if !settings.sandbox.pool.strict.is_empty() {
             pool.ready().await.map_err(StartError::Sandbox)?;
         }
         let room = settings.catalog.room.secrets_bytes();
         let secrets =
             Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring, room).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
-        let services = services(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
+        let capabilities = capabilities(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety_lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone(), keys::first_keys(&secrets)));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
@@ -170,7 +167,7 @@ impl App {
         let parts = CatalogParts {
             clock: clock.clone(),
             pool: pool.clone(),
-            services: Arc::clone(&services),
+            services: Arc::clone(&capabilities),
             events: Arc::clone(&events),
             scanner: Arc::clone(&scanner),
             builders: Arc::clone(&builders),
@@ -183,8 +180,8 @@ impl App {
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
         catalog.maintain_index();
-        let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
-        let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness.clone());
+        let readiness = ReadinessClient::new(capabilities.guard.clone(), &base_url).map_err(StartError::Guard)?;
+        let runner = Runner::new(pool.clone(), Arc::clone(&capabilities), readiness.clone());
         let receipts = FreeReceipts::new(Arc::clone(&store), clock.clone(), settings.retention.free_receipts);
         let history = History::new(Arc::clone(&store), clock.clone(), settings.retention.history);
         history.start();
@@ -234,58 +231,64 @@ impl App {
         };
         let receipts_of_all = Receipts::new(Arc::clone(&write_behind), Arc::clone(&receipts), Arc::clone(&store), Arc::clone(&signer));
         let object_check = ObjectCheck::new(&catalog, &store, &objects);
-        let rooms = Services {
-            base_url,
-            clock,
-            audit,
-            builders,
-            sessions,
-            registration,
-            events,
-            secrets,
-            catalog,
-            scanner,
-            abuse_contact: settings.catalog.abuse_contact.clone(),
-            contact: settings.catalog.contact.clone(),
-            calls,
-            desk: Arc::new(desk),
-            fee: settings.money.fee,
+        let sampled = Arc::clone(&object_check);
+        let services = Arc::new_cyclic(|host| Services {
+            http: Arc::new(http::Services {
+                shared: Arc::new(shared),
+                gather: gauges::gather(host.clone()),
+                documents: http::Documents::new(http::rows(), &base_url),
+                base_url,
+                clock,
+                audit,
+                builders,
+                sessions,
+                registration,
+                events,
+                secrets,
+                catalog,
+                scanner,
+                abuse_contact: settings.catalog.abuse_contact.clone(),
+                contact: settings.catalog.contact.clone(),
+                calls,
+                desk: Arc::new(desk),
+                fee: settings.money.fee,
+                free_receipts: receipts,
+                receipts: Arc::new(receipts_of_all),
+                history,
+                metrics,
+                sales,
+                payouts,
+                refunds,
+                payments,
+                ledger,
+                pool,
+                capabilities,
+                signer,
+                receipt_keys: Arc::new(receipt_keys),
+                disk: Disk::start(data),
+                objects_warning: Box::new(move || sampled.warning()),
+                metrics_here: settings.telemetry.metrics == MetricsReaders::Loopback,
+                metrics_token: settings.telemetry.metrics_token.clone(),
+                store,
+                replica,
+                long_running_ms: settings.catalog.long_running_ms,
+                dry_runs: ConcurrencyLimit::new(settings.http.dry_runs),
+                progress: settings.http.progress,
+            }),
             write_behind,
-            free_receipts: receipts,
-            receipts: Arc::new(receipts_of_all),
-            history,
-            metrics,
-            sales,
-            payouts,
-            refunds,
-            payments,
-            ledger,
-            pool,
-            capabilities: services,
-            signer,
-            receipt_keys: Arc::new(receipt_keys),
-            disk: Disk::start(data),
-            metrics_here: settings.telemetry.metrics == MetricsReaders::Loopback,
-            metrics_token: settings.telemetry.metrics_token.clone(),
-            store,
             objects,
             object_check,
-            replica,
-            long_running_ms: settings.catalog.long_running_ms,
-            dry_runs: settings.http.dry_runs,
-            progress: settings.http.progress,
             mcp,
-        };
-        let (rooms, shared) = (Arc::new(rooms), Arc::new(shared));
-        let exporter = exporter(settings, &rooms, &shared)?;
-        let app = Arc::new(Self { services: rooms, shared, exporter });
+        });
+        let exporter = exporter(settings, &services)?;
+        let app = Arc::new(Self { services, exporter });
         app.services.replica.follow(Arc::clone(&app.services.catalog) as _).await.map_err(StartError::Replica)?;
         keys::agree_on_token(&app.services.replica, token).await?;
         if let Err(error) = settle_kind(&*app.services.store, &app.services.replica, money).await {
             app.services.replica.leave().await;
             return Err(error.into());
         }
-        app.services.exchange(&app.shared.limits);
+        app.services.exchange();
         app.services.replica.wait_until_counted().await;
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
         jobs::publish_seed_tools(&app.services, tools).await.map_err(StartError::Catalog)?;
@@ -309,32 +312,35 @@ impl App {
     /// Serves all front ends on `listener` until shutdown, and until every connection has ended.
     #[boxed]
     pub async fn serve(&self, listener: TcpListener) {
-        self.shared.proxies.warn_at_start();
-        tollhouse_front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.services, &self.shared)).await;
+        self.services.shared.proxies.warn_at_start();
+        tollhouse_front::serve(listener, Arc::clone(&self.services.shared), fronts::all(&self.services)).await;
     }
 
     /// Announces a shutdown: the host is no longer ready, so that load balancers send calls elsewhere, but works as before.
     pub fn announce_shutdown(&self) {
-        self.shared.shutdown.announce();
+        self.services.shared.shutdown.announce();
     }
 
     /// Begins a shutdown: the host is no longer ready, and live streams are closed.
     pub fn begin_shutdown(&self) {
-        self.shared.shutdown.begin();
+        self.services.shared.shutdown.begin();
     }
 
     /// Lets running calls and changes finish for at most `timeout`, then ends the sandbox and writes pending records.
     #[boxed]
     pub async fn shutdown(&self, timeout: Duration) {
         self.begin_shutdown();
-        self.shared.background.close();
+        self.services.shared.background.close();
         let (calls, background) =
-            tokio::join!(self.services.calls.drain(timeout), tokio::time::timeout(timeout, self.shared.background.wait()));
+            tokio::join!(self.services.calls.drain(timeout), tokio::time::timeout(timeout, self.services.shared.background.wait()));
         if !calls {
             tracing::warn!("calls were still running at shutdown; their payments are resolved at the next start");
         }
         if background.is_err() {
-            tracing::warn!(tasks = self.shared.background.len(), "changes were interrupted by the shutdown; the audit trail lists them");
+            tracing::warn!(
+                tasks = self.services.shared.background.len(),
+                "changes were interrupted by the shutdown; the audit trail lists them"
+            );
         }
         if let Err(error) = self.services.write_behind.write_all().await {
             tracing::error!(%error, "records of the last free and failed calls could not be written");
@@ -358,7 +364,7 @@ impl App {
             loop {
                 tokio::time::sleep(SWEEP_INTERVAL).await;
                 let Some(app) = app.upgrade() else { return };
-                app.shared.limits.prune_idle();
+                app.services.shared.limits.prune_idle();
                 app.services.mcp.prune_idle();
                 app.services.payments.prune_idle();
             }
@@ -415,8 +421,8 @@ pub async fn reach(money: &MoneySettings) -> Vec<(&'static str, ReachReport)> {
     join_all(requests).await
 }
 
-fn exporter(settings: &Settings, services: &Arc<Services>, shared: &Arc<FrontServices>) -> Result<Option<Exporter>, StartError> {
-    let start = |otlp: &OtlpSettings| Exporter::start(otlp.clone(), services.replica.id().as_str(), gauges::gather(services, shared));
+fn exporter(settings: &Settings, services: &Services) -> Result<Option<Exporter>, StartError> {
+    let start = |otlp: &OtlpSettings| Exporter::start(otlp.clone(), services.replica.id().as_str(), Arc::clone(&services.gather));
     settings.telemetry.otlp.as_ref().map(start).transpose().map_err(StartError::Telemetry)
 }
 
@@ -426,31 +432,13 @@ fn routes(settings: &Settings) -> Result<Arc<dyn RouteProvider>, StartError> {
     Ok(Arc::new(remote))
 }
 
-/// Converts the settings of the pool.
-pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
-    let mut config = PoolConfig::new(sandbox.worker.clone());
-    config.spares = sandbox.spares.unwrap_or(config.spares);
-    config.running = sandbox.running.unwrap_or(config.running);
-    config.pipeline = sandbox.pipeline.unwrap_or(config.pipeline);
-    config.users = sandbox.users.unwrap_or(config.users);
-    config.max_processes = sandbox.processes.unwrap_or(config.max_processes.min(config.users.max()));
-    config.memory = sandbox.memory.unwrap_or(config.memory);
-    config.tier = sandbox.tier;
-    if !sandbox.zygote {
-        config.zygote_forks = 0;
-    }
-    config.strict.clone_from(&sandbox.strict);
-    config.bytes = sandbox.bytes.unwrap_or(config.bytes);
-    config
-}
-
 /// Rotates the master key of a host that does not run, with its data in `data`.
 ///
 /// # Errors
 ///
 /// The store does not open, for example because a host that runs has it; an error of the key or the store.
 #[boxed]
-pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<RotationReport, StartError> {
+pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<KeyRotation, StartError> {
     let store: Arc<dyn Store> = Arc::new(SledStore::open(store_of(data)?, SledConfig::default()).map_err(StartError::Store)?);
     is_here(&*store, data).await?;
     let clock = Clock::default();
@@ -467,7 +455,7 @@ async fn objects(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock) -> 
     Ok(objects)
 }
 
-fn services(
+fn capabilities(
     settings: &Settings,
     store: &Arc<dyn Store>,
     clock: &Clock,

@@ -72,10 +72,9 @@ impl From<&SampleReport> for SampledObjects {
 /// The unresolved settlements of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unresolved {
-    /// Their number, or `most` if there are more.
+    /// Their number, or `max` if there are more.
     pub count: usize,
     /// The maximum that the host counts.
-    #[serde(rename = "most")]
     pub max: usize,
     /// When the oldest of the counted ones began.
     pub oldest: Option<Timestamp>,
@@ -123,24 +122,12 @@ pub async fn read_request(stream: UnixStream) -> io::Result<Option<(ControlReque
     if client != geteuid().as_raw() && client != 0 {
         return Ok(None);
     }
-    let mut stream = stream;
-    let mut line = Vec::new();
-    // Read byte by byte, so that nothing after the line is consumed.
-    let read = timeout(REQUEST_TIMEOUT, async {
-        while line.len() as u64 <= LINE {
-            match stream.read_u8().await {
-                Ok(b'\n') => return Ok(true),
-                Ok(byte) => line.push(byte),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
-    });
-    match read.await {
-        Ok(Ok(true)) => Ok(serde_json::from_slice(&line).ok().map(|request| (request, stream))),
-        Ok(Ok(false)) | Err(_) => Ok(None),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Ok(Err(error)) => Err(error),
+    // The client sends nothing after this line, so the reader has nothing else in its buffer.
+    let mut from = BufReader::new(stream);
+    match timeout(REQUEST_TIMEOUT, read_event(&mut from)).await {
+        Ok(Ok(request)) => Ok(request.map(|request| (request, from.into_inner()))),
+        Ok(Err(error)) if !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => Err(error),
+        Ok(Err(_)) | Err(_) => Ok(None),
     }
 }
 

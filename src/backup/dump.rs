@@ -7,16 +7,17 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tollhouse_base::boxed;
 
+use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::spawn_blocking};
+use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_store::{
     CopyPage, RowSums, Store, StoreError, WrittenRow,
     dump::{DumpError, DumpReader, DumpWriter},
     import::{Importer, written},
 };
 
-use super::{BackupError, Header, objects::NamedObject};
+use super::{BackupError, objects::NamedObject};
 
 /// Capacity of the channel of pages.
 const PAGES: usize = 4;
@@ -115,4 +116,33 @@ fn hand_out(path: PathBuf, hand: &mpsc::Sender<CopyPage>) -> Result<(), BackupEr
 fn open(path: &Path) -> Result<DumpReader<BufReader<File>>, BackupError> {
     let file = File::open(path).map_err(BackupError::io(path))?;
     DumpReader::begin(BufReader::new(file)).map_err(|source| BackupError::Dump { path: path.to_owned(), source })
+}
+
+/// The header of a dump.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the program that wrote it.
+    pub version: String,
+    /// When it was begun.
+    pub at: Timestamp,
+    /// The store's backend, in one word.
+    pub backend: String,
+    /// The keys without which the rows are useless.
+    pub keys: Ids,
+}
+
+impl Header {
+    /// Creates the header for a copy of this store by this version.
+    pub fn of(store: &dyn Store, at: Timestamp, keys: Ids) -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), at, backend: store.sizes().backend.to_owned(), keys }
+    }
+}
+
+/// The ids of a host's keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ids {
+    /// The key that signs receipts. `None` if there was none yet.
+    pub receipt: Option<String>,
+    /// The key that encrypts secrets.
+    pub master: Option<String>,
 }

@@ -15,14 +15,12 @@ mod dump;
 mod error;
 mod fill_marks;
 mod folder;
-mod header;
 mod objects;
 
 pub use self::{
-    dump::{ReadBack, read_back, restore, write_dump},
+    dump::{Header, Ids, ReadBack, read_back, restore, write_dump},
     error::BackupError,
     fill_marks::{Departure, FillGuard, FillMode, FillSource, begin_fill, depart, departed, filled_by, open_to_all, stay},
     folder::{BackupFolder, UnfinishedDump, newest},
-    header::{Header, Ids},
     objects::{CopyReport, NamedObject, copy_back, copy_in},
 };

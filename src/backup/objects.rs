@@ -43,14 +43,8 @@ pub async fn copy_in(
     files: &Path,
     named: impl IntoIterator<Item = NamedObject>,
 ) -> Result<CopyReport, BackupError> {
-    let mut named = named.into_iter().peekable();
-    if let BucketLocation::S3 { .. } = position {
-        return Ok(CopyReport { remaining: named.count(), ..CopyReport::default() });
-    }
-    if named.peek().is_none() {
-        return Ok(CopyReport::default());
-    }
-    copy(position, &BucketLocation::Folder(files.to_owned()), files, named).await
+    let stay = matches!(position, BucketLocation::S3 { .. });
+    copy(position, &BucketLocation::Folder(files.to_owned()), files, named, stay).await
 }
 
 /// Restores objects to a host's storage.
@@ -59,25 +53,22 @@ pub async fn copy_back(
     position: &BucketLocation,
     named: impl IntoIterator<Item = NamedObject>,
 ) -> Result<CopyReport, BackupError> {
-    let mut named = named.into_iter().peekable();
-    if named.peek().is_none() {
-        return Ok(CopyReport::default());
-    }
-    if !files.is_dir()
-        && let BucketLocation::S3 { .. } = position
-    {
-        // The objects were left in the bucket.
-        return Ok(CopyReport { remaining: named.count(), ..CopyReport::default() });
-    }
-    copy(&BucketLocation::Folder(files.to_owned()), position, files, named).await
+    // Without a folder, the objects were left in the bucket.
+    let stay = !files.is_dir() && matches!(position, BucketLocation::S3 { .. });
+    copy(&BucketLocation::Folder(files.to_owned()), position, files, named, stay).await
 }
 
 async fn copy(
     from: &BucketLocation,
     to: &BucketLocation,
     shown: &Path,
-    named: impl Iterator<Item = NamedObject>,
+    named: impl IntoIterator<Item = NamedObject>,
+    stay: bool,
 ) -> Result<CopyReport, BackupError> {
+    let mut named = named.into_iter().peekable();
+    if stay || named.peek().is_none() {
+        return Ok(CopyReport { remaining: named.count(), ..CopyReport::default() });
+    }
     let refused = |error: tollhouse_objects::BucketError| BackupError::Io { path: shown.to_owned(), source: std::io::Error::other(error) };
     let (from, to) = (ObjectLayout::at_if_there(from).map_err(refused)?, ObjectLayout::at(to).map_err(refused)?);
     let mut copied = CopyReport::default();

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -11,6 +11,8 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::lock::Lock;
 
 /// A point in time, in milliseconds since 1970 UTC. In JSON it is RFC 3339 with milliseconds and `Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
@@ -72,7 +74,7 @@ enum ClockSource {
     /// A time set by a test.
     Fixed(Arc<AtomicU64>),
     /// The last time reported by another clock and when it was read. Until then, this machine's clock.
-    Others(Arc<RwLock<Option<RemoteTime>>>),
+    Others(Arc<Lock<Option<RemoteTime>>>),
 }
 
 /// A time reported by another clock, and the monotonic time at which it was read.
@@ -105,7 +107,7 @@ impl Clock {
         let ClockSource::Others(last) = &self.0 else { return };
         let (elapsed, before) = (sent.elapsed(), self.now());
         let earliest = Timestamp(before.0.saturating_sub(millis(elapsed + SLACK)));
-        let mut last = last.write().unwrap_or_else(PoisonError::into_inner);
+        let mut last = last.lock();
         if last.is_none() || !(earliest..=before.plus(SLACK)).contains(&remote) {
             *last = Some(RemoteTime { at: remote, read: sent + elapsed / 2 });
         }
@@ -123,7 +125,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             ClockSource::Fixed(fixed) => Timestamp(fixed.load(Ordering::SeqCst)),
-            ClockSource::Others(last) => match *last.read().unwrap_or_else(PoisonError::into_inner) {
+            ClockSource::Others(last) => match *last.lock() {
                 Some(RemoteTime { at, read }) => at.plus(read.elapsed()),
                 None => system(),
             },

@@ -14,6 +14,7 @@ pub mod clock_steadiness;
 pub(crate) mod counted;
 pub mod cpu_share;
 pub mod deserialize_error;
+pub mod diff;
 pub mod error_chain;
 pub mod exact;
 pub mod failure_limiter;
@@ -24,7 +25,6 @@ pub mod gcra;
 pub mod id;
 pub mod invisible_chars;
 pub mod lexer;
-pub mod lock;
 pub mod log_gate;
 pub mod offload;
 pub mod piles;
@@ -39,3 +39,4 @@ pub mod time_param;
 /// compiled once, in its own crate. So large public async functions are boxed. The allocation costs about 50 ns per
 /// call.
 pub use async_recursion::async_recursion as boxed;
+pub use tollhouse_fair::lock;

@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tollhouse_base::cpu_share::OverCpuShare;
 use tollhouse_catalog::FindError;
 use tollhouse_money::{
-    NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, RunLimitReached, SettleError, StoredAnswer, Unanswered,
-    X402Challenge, receipt::PaymentKind,
+    NOT_SERVED, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, StoredAnswer, Unanswered, X402Challenge, receipt::PaymentKind,
 };
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{StopReason, Thrown};
@@ -50,14 +49,9 @@ pub enum JoinsFull {
 pub enum CallError {
     #[error("no tool is named `{0}`")]
     UnknownEndpoint(String),
-    #[error("the tool `{0}` is paused")]
-    Paused(Slug),
-    #[error("the tool `{0}` is paused: its builder is suspended")]
-    OwnerSuspended(Slug),
-    #[error("the tool `{0}` is paused: it is under review")]
-    UnderReview(Slug),
-    #[error("the tool `{0}` is paused: it was taken down")]
-    TakenDown(Slug),
+    /// The tool accepts no calls, for this reason.
+    #[error("the tool `{0}` is paused{1}")]
+    Paused(Slug, &'static str),
     /// The body is not JSON, or is nested too deep.
     #[error("{0}")]
     InvalidJson(String),
@@ -77,51 +71,23 @@ pub enum CallError {
     /// The named quote is not valid. Carries a valid one.
     #[error("{reason}")]
     Quote { reason: QuoteRefusal, current: Box<QuoteDocument> },
-    #[error("{}", Refusal::Misnamed)]
-    PaymentMisnamed,
-    #[error("{}", Refusal::InProgress(.0.clone()))]
-    PaymentInProgress(PaymentId),
+    /// A refusal that needs no challenge.
+    #[error(transparent)]
+    Refused(Refusal),
     /// The payment is in use by a run, and this request may not wait for its end.
     #[error("payment `{payment}` is in use by another request, and {full}")]
     TooManyJoins { payment: PaymentId, full: JoinsFull, retry_after: Duration },
-    /// The payment was charged once, when its call ended.
-    #[error("{}", Refusal::AnswerLost(.0.clone()))]
-    AnswerLost(PaymentId),
-    /// The payment was charged once, when its call ended, and its answer was kept for a day.
-    #[error("{}", Refusal::AnswerExpired(.0.clone()))]
-    AnswerExpired(PaymentId),
     /// The payment was charged before the run, which failed. The same payment runs the tool again.
     #[error("payment `{}` was charged before the run, and the tool did not answer", .0.unanswered.payment)]
     PaidRunFailed(Arc<PaidFailure>),
     /// The payment was charged before the run, and no run is in flight.
     #[error("payment `{0}` was charged before the run, and the tool has not answered yet")]
     AnswerOwed(PaymentId),
-    #[error("{}", Refusal::NoMoreRuns { payment: payment.clone(), receipt: receipt.clone() })]
-    NoMoreRuns { payment: PaymentId, receipt: String },
-    #[error("{}", Refusal::KeyRequired)]
-    KeyRequired,
-    /// The idempotency key of a call on credit is malformed.
-    #[error("{0}")]
-    KeyInvalid(String),
-    #[error("{}", Refusal::FacilitatorUnavailable(.0.clone()))]
-    FacilitatorUnavailable(String),
     #[error(transparent)]
     OverShare(#[from] OverCpuShare),
-    #[error(transparent)]
-    Slowed(RunLimitReached),
-    #[error("{}", Refusal::GasSpent { wait: *retry_after })]
-    GasSpent { retry_after: Duration },
-    #[error("{}", Refusal::CreditUnknown)]
-    CreditUnknown,
-    #[error("{}", Refusal::CreditRevoked)]
-    CreditRevoked,
-    #[error("{}", Refusal::CreditFrozen)]
-    CreditFrozen,
     /// The credit does not cover the call, before the run or after it. The text describes why. Nothing was taken.
     #[error("{0}")]
     CreditTooLow(String),
-    #[error(transparent)]
-    OverBudget(OverBudget),
     #[error("no worker became free in time")]
     Busy { retry_after: Duration },
     #[error("the tool is paused for a moment because it failed repeatedly")]
@@ -199,25 +165,12 @@ impl CallError {
                 let challenge = challenge("invalid_exact_evm_payload_authorization_valid_before");
                 Self::PaymentRequired(Arc::new(challenge.explained(&refusal.to_string())))
             }
-            Refusal::Misnamed => Self::PaymentMisnamed,
-            Refusal::Slowed(slowed) => Self::Slowed(slowed),
-            Refusal::GasSpent { wait } => Self::GasSpent { retry_after: wait },
-            Refusal::CreditFrozen => Self::CreditFrozen,
-            Refusal::OverBudget(over) => Self::OverBudget(over),
-            Refusal::CreditUnknown => Self::CreditUnknown,
-            Refusal::CreditRevoked => Self::CreditRevoked,
             Refusal::InsufficientCredit { .. } => Self::CreditTooLow(refusal.to_string()),
             Refusal::NoPayment => Self::PaymentRequired(Arc::new(challenge(&refusal.to_string()))),
             Refusal::Reused => Self::PaymentReused(Some(Arc::new(challenge("payment_reused")))),
-            Refusal::InProgress(payment) => Self::PaymentInProgress(payment),
-            Refusal::AnswerLost(payment) => Self::AnswerLost(payment),
-            Refusal::AnswerExpired(payment) => Self::AnswerExpired(payment),
-            Refusal::NoMoreRuns { payment, receipt } => Self::NoMoreRuns { payment, receipt },
             Refusal::Reorganized(payment) => Self::SettlementUnknown(payment),
-            Refusal::KeyRequired => Self::KeyRequired,
-            Refusal::KeyInvalid(message) => Self::KeyInvalid(message),
-            Refusal::FacilitatorUnavailable(cause) => Self::FacilitatorUnavailable(cause),
             Refusal::Store(error) => Self::Store(error),
+            plain => Self::Refused(plain),
         }
     }
 
@@ -225,7 +178,7 @@ impl CallError {
     pub(super) fn unsettled(error: SettleError, kind: PaymentKind, challenge: impl FnOnce(&str) -> X402Challenge) -> Self {
         match error {
             SettleError::Refused { message, .. } if kind == PaymentKind::Credit => Self::CreditTooLow(message),
-            SettleError::Refused { reason, message, .. } if reason == NOT_SERVED => Self::FacilitatorUnavailable(message),
+            SettleError::Refused { reason, message, .. } if reason == NOT_SERVED => Self::Refused(Refusal::FacilitatorUnavailable(message)),
             SettleError::Refused { reason, notice, .. } => {
                 Self::SettlementRefused(Arc::new(X402Challenge { failed: notice, ..challenge(&reason) }))
             }

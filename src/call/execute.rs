@@ -42,7 +42,7 @@ impl<'a> From<&'a Admission> for PaidBy<'a> {
 
 impl<'a> From<&'a OwedRun> for PaidBy<'a> {
     fn from(owed: &'a OwedRun) -> Self {
-        Self { payment: owed.payment(), payer: owed.payer(), admission: None }
+        Self { payment: owed.payment(), payer: owed.payer.clone(), admission: None }
     }
 }
 

@@ -9,23 +9,21 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
-use serde::{Deserialize, Serialize};
 use tollhouse_base::{
     clock::{Clock, Timestamp},
-    id::{CallId, EndpointId, ReceiptId, RequestId},
+    id::{EndpointId, RequestId},
     lock::Lock,
 };
 use tollhouse_event::feed::{Feed, Follower, TooManyFollowers};
-use tollhouse_money::receipt;
-use tollhouse_protocol::Tier;
 use tollhouse_store::{
     Batch, Range, Store, Table, TerminatedText,
     pack::{Item, Pack, packs},
     schema,
 };
-use tollhouse_tool::MicroUsd;
+
+pub(crate) use tollhouse_api::{Call as CallRecord, CallOutcome, Charged as Charge};
 
 pub use self::{
     position::CallPosition,
@@ -54,95 +52,6 @@ pub struct HistorySettings {
 impl Default for HistorySettings {
     fn default() -> Self {
         Self { count: 10_000, age_ms: 30 * 24 * 3_600 * 1_000 }
-    }
-}
-
-/// The record of a call, for the tool's owner. It never contains input, output or caller.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CallRecord {
-    pub call_id: CallId,
-    /// When it ended.
-    pub at: Timestamp,
-    pub outcome: CallOutcome,
-    /// The error code that its caller got.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
-    /// The shortened error message. `None` if the handler reported the failure itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// The stack of a thrown error in the source of its version, innermost first: `tool:/SLUG/VERSION:LINE:COLUMN`.
-    /// Empty if it did not throw.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[serde(rename = "thrownAt")]
-    pub throw_position: Vec<String>,
-    /// Whether money moved.
-    pub charged: Charge,
-    /// Its price, charged or not.
-    pub price_usd: MicroUsd,
-    /// Whether the tool's owner made it, free of charge.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub owner: bool,
-    /// The means of payment.
-    pub payment: receipt::PaymentKind,
-    /// Duration from its start to its answer, including waiting and settling.
-    pub duration_ms: f64,
-    /// The handler's processor time. `None` if no handler ran in the sandbox.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_ms: Option<f64>,
-    /// The engine tier. `None` if no handler ran in the sandbox.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tier: Option<Tier>,
-    /// Whether a worker had to load the handler. `None` if no handler ran in the sandbox.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cold: Option<bool>,
-    pub input_bytes: u64,
-    /// The receipt, if it succeeded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt_id: Option<ReceiptId>,
-    /// The version that ran.
-    pub version: String,
-    /// `GET` or `POST`, as the handler saw it.
-    pub method: Cow<'static, str>,
-    /// The handler's status. `None` if it did not answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CallOutcome {
-    Succeeded,
-    Failed,
-}
-
-/// Whether a call's price was taken, as known when the call was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "serde_json::Value", try_from = "serde_json::Value")]
-pub enum Charge {
-    No,
-    Yes,
-    Unknown,
-}
-
-impl From<Charge> for serde_json::Value {
-    fn from(charge: Charge) -> Self {
-        match charge {
-            Charge::No => false.into(),
-            Charge::Yes => true.into(),
-            Charge::Unknown => "unknown".into(),
-        }
-    }
-}
-
-impl TryFrom<serde_json::Value> for Charge {
-    type Error = &'static str;
-
-    fn try_from(value: serde_json::Value) -> Result<Self, &'static str> {
-        [Self::No, Self::Yes, Self::Unknown]
-            .into_iter()
-            .find(|charge| serde_json::Value::from(*charge) == value)
-            .ok_or("`charged` is true, false or \"unknown\"")
     }
 }
 

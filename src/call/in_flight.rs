@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use tollhouse_base::lock::Lock;
-use tollhouse_money::{HeldPaymentEnd, PaymentId, Payments};
+use tollhouse_money::{HeldPaymentEnd, PaymentId, Payments, Refusal};
 use tollhouse_telemetry::{Stage, enter};
 
 use super::{
@@ -170,7 +170,7 @@ async fn look_up(calls: Arc<Lock<HashMap<PaymentId, JoinableCall>>>, payments: A
         }
         match payments.ended(&payment).await {
             Ok(HeldPaymentEnd::Answer(answer)) => return LookupEnd::Joined(JoinEnd::Shared(Ok(CompletedCall::paid(payment, answer)))),
-            Ok(HeldPaymentEnd::Lost) => return failed(CallError::AnswerLost(payment)),
+            Ok(HeldPaymentEnd::Lost) => return failed(CallError::Refused(Refusal::AnswerLost(payment))),
             Ok(HeldPaymentEnd::Without | HeldPaymentEnd::NotKept) => return failed(CallError::Joined(payment)),
             Ok(HeldPaymentEnd::Open) => return failed(CallError::SettlementUnknown(payment)),
             Ok(HeldPaymentEnd::NotYet) => _ = failed_before.get_or_insert(0),

@@ -146,14 +146,9 @@ impl Parsed {
         self.unfit.is_none()
     }
 
-    /// Returns whether the input exceeds a limit of the tool.
-    pub(super) fn exceeds_limits(&self) -> bool {
-        matches!(self.unfit, Some(Unfit::Limit(_)))
-    }
-
     /// Returns the input if it is within the tool's limits.
     fn within_limits(self) -> Result<Self, CallError> {
-        if self.exceeds_limits() { self.check() } else { Ok(self) }
+        if matches!(self.unfit, Some(Unfit::Limit(_))) { self.check() } else { Ok(self) }
     }
 
     /// Returns the input if a run can begin with it, as far as the host can tell.

@@ -57,6 +57,7 @@ use tollhouse_tool::{Availability, Owner};
 
 use self::{
     completed::SharedResult,
+    history::Charge,
     in_flight::{InFlight, JoinEnd},
     joins::Waiter,
     new_call::{FailureReason, NewCall},
@@ -67,10 +68,10 @@ pub use self::{
     content::{Content, bodiless, chosen_headers, content_type, is_json_type, json_bytes},
     error::{CallError, ERROR_STATUS, JoinsFull, PaidCause, PaidFailure},
     execute::DryRun,
-    history::{CallOutcome, CallPage, CallPosition, CallQuery, CallRecord, Charge, History, HistorySettings, OutcomeFilter, StoredCall},
+    history::{CallPage, CallPosition, CallQuery, History, HistorySettings, OutcomeFilter, StoredCall},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
     joins::JoinLimits,
-    metrics::{Metrics, MetricsSettings, RecentStats, Series, SeriesQuery, SeriesStep, StepError},
+    metrics::{Metrics, MetricsSettings, RecentStats, SeriesQuery, SeriesStep, StepError},
     quote_desk::{DeskParts, QuoteDesk, QuoteError},
     receipts::Receipts,
     register::{Registration, registration_terms},
@@ -80,7 +81,7 @@ pub use self::{
         EndpointCounts, ReadinessClient, Runner,
         builtin::readiness::{
             check as check_readiness,
-            seller::{Method as SellerMethod, SellerError, SellerQuote},
+            seller::{SellerError, SellerQuote},
         },
     },
     write_behind::{WriteBehind, WriteBehindParts},
@@ -133,21 +134,20 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::OwnerSuspended`],
-    /// [`CallError::UnderReview`], [`CallError::TakenDown`]; and [`CallError::Store`] or [`CallError::SourceLost`] if it
+    /// [`CallError::UnknownEndpoint`] and [`CallError::Paused`]; and [`CallError::Store`] or [`CallError::SourceLost`] if it
     /// is not cached and its record or source cannot be read.
     pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<LiveEndpoint>, CalledBy), CallError> {
         let live = self.parts.catalog.find(slug).await?.ok_or_else(|| CallError::unknown_endpoint(slug))?;
         let by = by(&live.endpoint.owner);
-        let slug = || live.endpoint.slug.clone();
-        Err(match live.endpoint.availability() {
+        let reason = match live.endpoint.availability() {
             Availability::Active => return Ok((live, by)),
             Availability::Paused if by == CalledBy::Owner => return Ok((live, by)),
-            Availability::Paused => CallError::Paused(slug()),
-            Availability::OwnerSuspended => CallError::OwnerSuspended(slug()),
-            Availability::UnderReview => CallError::UnderReview(slug()),
-            Availability::TakenDown => CallError::TakenDown(slug()),
-        })
+            Availability::Paused => "",
+            Availability::OwnerSuspended => ": its builder is suspended",
+            Availability::UnderReview => ": it is under review",
+            Availability::TakenDown => ": it was taken down",
+        };
+        Err(CallError::Paused(live.endpoint.slug.clone(), reason))
     }
 
     /// Performs a call on its own task. Dropping the future does not stop it.

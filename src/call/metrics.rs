@@ -28,7 +28,7 @@ use self::{
     recent::RecentDurations,
 };
 pub use self::{
-    read::{Series, SeriesQuery, SeriesStep, StepError},
+    read::{SeriesQuery, SeriesStep, StepError},
     recent::RecentStats,
 };
 use super::history::{CallRecord, Charge};

@@ -124,7 +124,7 @@ impl NewCall {
     /// Builds its record, as failed if `reason` is set.
     pub(super) fn record(&self, reason: Option<FailureReason>, charged: Charge, at: Timestamp) -> CallRecord {
         let outcome = if reason.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
-        let (code, error, throw_position) = match reason {
+        let (code, error, thrown_at) = match reason {
             Some(FailureReason { code, message, thrown_at }) => (Some(code.to_owned()), message, thrown_at),
             None => (None, None, vec![]),
         };
@@ -135,7 +135,7 @@ impl NewCall {
             outcome,
             code,
             error,
-            throw_position,
+            thrown_at,
             charged,
             price_usd: self.price(),
             owner: self.by == CalledBy::Owner,
@@ -147,7 +147,7 @@ impl NewCall {
             input_bytes: self.input_bytes as u64,
             receipt_id: (outcome == CallOutcome::Succeeded).then(|| self.receipt.clone()),
             version: self.live.endpoint.version.clone(),
-            method: self.head.method.into(),
+            method: Some(self.head.method.to_owned()),
             status: self.status.get().copied(),
         }
     }

@@ -85,8 +85,8 @@ impl Calls {
         if let Ok(receipt) = owed.receipt().parse() {
             task.receipt = receipt;
         }
-        (task.payment, task.input_bytes) = (owed.kind(), input.text.len());
-        let charged = if owed.is_first() { Charge::Yes } else { Charge::No };
+        (task.payment, task.input_bytes) = (owed.kind, input.text.len());
+        let charged = if owed.is_first { Charge::Yes } else { Charge::No };
         if self.parts.replica.is_fenced() {
             // Another host may be running it by now.
             let away = StoreError::Away("the host has lost its lease".to_owned());
@@ -109,7 +109,7 @@ impl Calls {
             owner: task.live.endpoint.owner.clone(),
             version: task.live.endpoint.version.clone(),
             result_hash: ran.result_hash.clone(),
-            repeated: !owed.is_first(),
+            repeated: !owed.is_first,
             started_at: task.started,
         };
         match owed.deliver(ran.into_answer(String::new()), &delivery).await {

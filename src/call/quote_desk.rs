@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use tollhouse_api::Method;
 use tollhouse_base::{
     boxed,
     clock::Clock,
@@ -18,7 +19,7 @@ use super::{
     CallError, CalledBy, Calls,
     run::{
         ReadinessClient,
-        builtin::readiness::seller::{self, Method, SellerError, SellerQuote},
+        builtin::readiness::seller::{self, SellerError, SellerQuote},
     },
 };
 

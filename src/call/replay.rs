@@ -85,10 +85,9 @@ impl Calls {
         match self.parts.payments.earlier(offered, binding).await {
             Ok(seen) => Ok(seen),
             Err(Refusal::Store(error)) => Err(error.into()),
-            Err(Refusal::Slowed(slowed)) => Err(CallError::Slowed(slowed)),
-            Err(Refusal::AnswerLost(payment)) => Err(CallError::AnswerLost(payment)),
-            Err(Refusal::AnswerExpired(payment)) => Err(CallError::AnswerExpired(payment)),
-            Err(Refusal::NoMoreRuns { payment, receipt }) => Err(CallError::NoMoreRuns { payment, receipt }),
+            Err(refusal @ (Refusal::Slowed(_) | Refusal::AnswerLost(_) | Refusal::AnswerExpired(_) | Refusal::NoMoreRuns { .. })) => {
+                Err(CallError::Refused(refusal))
+            }
             Err(_) => Ok(None),
         }
     }

@@ -151,10 +151,6 @@ impl Guard {
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return false };
         self.0.allow.iter().any(|(allowed, allowed_port)| allowed == host && *allowed_port == port)
     }
-
-    fn client_for(&self, url: &Url) -> &GuardedClient {
-        self.0.exempt.as_ref().filter(|_| self.is_exempt(url)).unwrap_or(&self.0.public)
-    }
 }
 
 /// Returns a URL up to its path, query or fragment: the part that determines the destination.

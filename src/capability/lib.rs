@@ -29,14 +29,14 @@ mod usage;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, OnceLock, PoisonError, RwLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
-use tollhouse_base::{boxed, clock::Clock, id::EndpointId};
+use tollhouse_base::{boxed, clock::Clock, id::EndpointId, lock::Lock};
 use tollhouse_objects::Objects;
 use tollhouse_pool::OpHost;
 use tollhouse_protocol::{LogLevel, LogLine, OpFailure, OpRequest, OpValue, ProgressMessage};
@@ -66,12 +66,14 @@ use crate::{
 /// The services that the ops of all calls share. One per host.
 pub struct CapabilityServices {
     kv: Kv,
-    files: Files,
-    guard: Guard,
-    logs: Logs,
-    secrets: Arc<Secrets>,
+    pub files: Files,
+    /// The client for addresses that others supply.
+    pub guard: Guard,
+    /// The logs of all tools, for reading and following.
+    pub logs: Logs,
+    pub secrets: Arc<Secrets>,
     replica: Arc<Replica>,
-    recorded: RwLock<HashMap<EndpointId, Arc<RecordedAnswers>>>,
+    recorded: Lock<HashMap<EndpointId, Arc<RecordedAnswers>>>,
 }
 
 impl CapabilityServices {
@@ -92,40 +94,18 @@ impl CapabilityServices {
             logs: Logs::start(store, clock, logs),
             secrets,
             replica,
-            recorded: RwLock::default(),
+            recorded: Lock::default(),
         })
-    }
-
-    /// Returns the logs of all tools, for reading and following.
-    pub fn logs(&self) -> &Logs {
-        &self.logs
-    }
-
-    /// Returns the client for addresses that others supply.
-    pub fn guard(&self) -> &Guard {
-        &self.guard
-    }
-
-    pub fn files(&self) -> &Files {
-        &self.files
-    }
-
-    pub fn secrets(&self) -> &Secrets {
-        &self.secrets
     }
 
     /// Makes a tool's requests get recorded responses from the next one on, or real ones again with `None`. It is for a
     /// process that embeds this host. Nothing of it is stored.
     pub fn answer_recorded(&self, endpoint: &EndpointId, recorded: Option<Arc<RecordedAnswers>>) {
-        let mut all = self.recorded.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.recorded.lock();
         match recorded {
             Some(recorded) => _ = all.insert(endpoint.clone(), recorded),
             None => _ = all.remove(endpoint),
         }
-    }
-
-    fn recorded(&self, endpoint: &EndpointId) -> Option<Arc<RecordedAnswers>> {
-        self.recorded.read().unwrap_or_else(PoisonError::into_inner).get(endpoint).map(Arc::clone)
     }
 
     /// Waits until all pending writes of calls are done: changes of files, and log lines.
@@ -294,7 +274,7 @@ impl Ops {
 
     fn http_get_json(&self, granted: &Granted) -> http::OutgoingRequest<'_> {
         let hosts = granted.hosts.clone();
-        let recorded = self.services.recorded(&self.call.endpoint_id);
+        let recorded = self.services.recorded.lock().get(&self.call.endpoint_id).map(Arc::clone);
         http::OutgoingRequest {
             guard: &self.services.guard,
             hosts,

@@ -16,7 +16,6 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use serde::Serialize;
 use tollhouse_base::{
     boxed,
     clock::{Clock, Timestamp},
@@ -52,13 +51,11 @@ pub struct LogQuery {
 }
 
 /// A page of lines, newest first.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default)]
 pub struct LogPage {
     /// The matching lines, up to the limit.
     pub entries: Vec<LogEntry>,
     /// The cursor for the next page, if there may be more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 

@@ -29,13 +29,12 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::future::try_join_all;
-use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 use tollhouse_base::{
     boxed,
     cache::{Cache, CacheKey},
-    clock::{Clock, Timestamp},
+    clock::Clock,
     id::EndpointId,
     plural::plural,
 };
@@ -50,13 +49,13 @@ use self::{
     added_count::ADDED,
     sealed::{SealContext, SealedSecret},
 };
+pub use tollhouse_api::{Secret as SecretInfo, SecretVisibility as Visibility};
+
 pub use self::{
     error::SecretError,
     master::{KeyError, Keyring, MasterKey},
     name::SecretName,
     process_memory::keep_private,
-    rotate::RotationReport,
-    sealed::Visibility,
 };
 
 pub(super) const SECRETS: Table<Key, SealedSecret> = schema::SECRETS.holding();
@@ -72,19 +71,6 @@ const AT_ONCE: usize = 16;
 
 /// Approximate memory, in bytes, that a tool's cached secrets take besides the encrypted data, and again for each secret.
 const OVERHEAD_BYTES: usize = 256;
-
-/// A secret as its owner sees it, without its value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SecretInfo {
-    pub name: SecretName,
-    /// Whether the handler may read it.
-    pub visibility: Visibility,
-    /// When its name was first set.
-    pub created_at: Timestamp,
-    /// When its value was last set.
-    pub updated_at: Timestamp,
-}
 
 /// A secret decrypted for a call.
 #[derive(Clone)]
@@ -453,7 +439,12 @@ impl fmt::Debug for Secret {
 }
 
 fn info(name: &SecretName, sealed: &SealedSecret) -> SecretInfo {
-    SecretInfo { name: name.clone(), visibility: sealed.visibility, created_at: sealed.created_at, updated_at: sealed.updated_at }
+    SecretInfo {
+        name: name.as_str().to_owned(),
+        visibility: sealed.visibility,
+        created_at: sealed.created_at,
+        updated_at: sealed.updated_at,
+    }
 }
 
 /// Returns the range of a tool's secrets.

@@ -161,8 +161,8 @@ async fn a_dry_run_keeps_nothing_of_its_endpoints_and_reports_its_log() {
         assert_eq!(ops.op(OpRequest::KvGet { key: "a".into() }).await.unwrap(), OpValue::Json(content.into()));
         assert_eq!(ops.op(OpRequest::FileRead { path: "a".into() }).await.unwrap(), OpValue::Bytes(content.into()));
     }
-    services.logs().flush().await;
-    let page = services.logs().list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap();
+    services.logs.flush().await;
+    let page = services.logs.list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap();
     let messages = |entries: &[LogEntry]| entries.iter().map(|entry| entry.message.clone()).collect::<Vec<_>>();
     assert_eq!(messages(&page.entries), ["ended", "1"]);
     assert_eq!(messages(&dry.take_log()), ["2", "ended"]);
@@ -189,7 +189,7 @@ async fn shutdown_waits_for_pending_writes_of_calls() {
     ops.log(LogLine { level: LogLevel::Info, message: "line".into(), fields: String::new() });
     services.finish().await;
     assert_eq!(ops.op(OpRequest::FileRead { path: "a".into() }).await.unwrap(), OpValue::Bytes("1".into()));
-    assert_eq!(services.logs().list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap().entries.len(), 1);
+    assert_eq!(services.logs.list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap().entries.len(), 1);
 }
 
 #[tokio::test]
@@ -219,8 +219,8 @@ async fn log_lines_go_to_the_store() {
     grant.set(Granted { capabilities: Capabilities { logs: false, ..Capabilities::ALL }, ..everything() });
     log("not granted");
     ops.report(LogLevel::Error, "handler threw super-secret-value", json!({"stack": ["at a", "at super-secret-value"]}));
-    services.logs().flush().await;
-    let page = services.logs().list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap();
+    services.logs.flush().await;
+    let page = services.logs.list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap();
     let stored: Vec<_> = page.entries.iter().map(|entry| entry.message.as_str()).collect();
     assert_eq!(stored, ["handler threw [redacted]", "[redacted]", "one"]);
     assert_eq!(json!(page.entries[0].fields), json!({"stack": ["at a", "at [redacted]"]}));
@@ -268,7 +268,7 @@ async fn a_forgotten_endpoint_leaves_nothing() {
     services.forget(&endpoint).await.unwrap();
     assert_eq!(ops.op(OpRequest::KvGet { key: "a".into() }).await.unwrap(), OpValue::None);
     assert_eq!(ops.op(OpRequest::FileRead { path: "a".into() }).await.unwrap(), OpValue::None);
-    assert!(services.logs().list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap().entries.is_empty());
+    assert!(services.logs.list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap().entries.is_empty());
     let files = |path: &std::path::Path| std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     assert!(files(folder.path()).iter().all(|shard| files(shard).is_empty()));
 }

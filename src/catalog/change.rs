@@ -69,7 +69,7 @@ impl Catalog {
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, revision).await?;
         let old = &before.live.endpoint;
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         let mut endpoint = self.patched(old, &patch, by)?;
         let mut rows = Batch::new();
         let mut bundle = before.live.bundle.clone();
@@ -105,7 +105,7 @@ impl Catalog {
         }
         let live = self.put(CatalogChange { before: Some(&before), endpoint, bundle, rows, staged, events }).await?;
         if live.endpoint.version != old.version || other_schemas {
-            self.pool.retire(old.id.as_str(), &old.version);
+            self.parts.pool.retire(old.id.as_str(), &old.version);
         }
         Ok(live)
     }
@@ -179,7 +179,7 @@ impl Catalog {
     /// Stores what an endpoint may access in its record, and since when it requests more.
     pub(super) fn set_entitlements(&self, endpoint: &mut Endpoint, standing: Entitlements) {
         standing.put(endpoint);
-        endpoint.review.asked_since = endpoint.asks().then(|| endpoint.review.asked_since.unwrap_or_else(|| self.clock.now()));
+        endpoint.review.asked_since = endpoint.asks().then(|| endpoint.review.asked_since.unwrap_or_else(|| self.parts.clock.now()));
     }
 
     /// Returns the handler of a patch: uploaded with it, or an earlier version.

@@ -83,7 +83,7 @@ impl Catalog {
             endpoint.keep_approved(existing);
         }
         if let Some(report) = report {
-            let attested_at = draft.is_attested().then(|| self.clock.now());
+            let attested_at = draft.is_attested().then(|| self.parts.clock.now());
             let upload = ScannedUpload { handler: draft.handler.as_ref(), report, attested_at, by };
             problems.extend(self.apply_findings(&mut endpoint, upload).await.err());
         }

@@ -92,7 +92,7 @@ impl Catalog {
             None => _ = rows.insert(&ENDPOINTS, &endpoint.slug.to_string(), &endpoint),
         }
         let owner = endpoint.owner.clone();
-        let events: Vec<_> = events.into_iter().map(|(kind, data)| self.events.event(kind, Some(&endpoint.slug), data)).collect();
+        let events: Vec<_> = events.into_iter().map(|(kind, data)| self.parts.events.event(kind, Some(&endpoint.slug), data)).collect();
         events.iter().for_each(|event| _ = rows.append(Events::stored(&owner, event)));
         // Created before the commit, because a change that cannot be made visible must not be
         // stored.
@@ -109,7 +109,7 @@ impl Catalog {
             }
         }
         for event in events {
-            self.events.announce(&owner, event);
+            self.parts.events.announce(&owner, event);
         }
         Ok(live)
     }

@@ -74,7 +74,7 @@ impl Catalog {
             Ok(Err(error)) => {
                 tracing::warn!(endpoint.slug = slug, %error, "the data of a deleted tool could not be removed yet; the host will try again")
             }
-            Err(_) => self.services.schedule_collection(),
+            Err(_) => self.parts.services.schedule_collection(),
         }
         Ok(old)
     }
@@ -91,7 +91,7 @@ impl Catalog {
         let old = Arc::clone(&before.live);
         let (id, owner) = (&old.endpoint.id, &old.endpoint.owner);
         self.may_publish(owner, by)?;
-        let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": id, "by": by.as_str() }));
+        let event = self.parts.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": id, "by": by.as_str() }));
         let successor = slug_successor(&old.endpoint);
         let mut rows = if successor == owner { self.unreference(&old.endpoint, None).await? } else { Batch::new() };
         rows.append(uses(Some(&before.row.value), None));
@@ -102,7 +102,7 @@ impl Catalog {
         let mark = DELETIONS.own((Timestamp(0), id.clone()), Deletion { slug: slug.to_owned(), cleared: false });
         rows.put(&DELETIONS, &mark.key, &mark.value);
         rows.put(&DELETED, &slug.to_owned(), &DeletedEndpoint { id: id.clone(), owner: owner.clone() });
-        self.services.close(&mut rows, id);
+        self.parts.services.close(&mut rows, id);
         rows.append(Events::stored(owner, &event));
         self.commit(slug, rows, None).await?;
         {
@@ -113,8 +113,8 @@ impl Catalog {
             }
         }
         old.grant.set(Granted::default());
-        self.events.announce(owner, event);
-        self.pool.retire(id.as_str(), &old.endpoint.version);
+        self.parts.events.announce(owner, event);
+        self.parts.pool.retire(id.as_str(), &old.endpoint.version);
         Ok((old, mark))
     }
 
@@ -142,7 +142,7 @@ impl Catalog {
     /// Removes the data of a deleted endpoint, and records that in its mark.
     async fn remove_data(&self, mark: &DeletionRow) -> Result<(), StoreError> {
         let id = &mark.key.1;
-        self.services.forget(id).await?;
+        self.parts.services.forget(id).await?;
         let until = self.earliest_now().await?.plus_millis(MARK_LIFETIME_MS);
         let mut batch = Batch::new();
         batch.remove(&DELETIONS, mark).put(&DELETIONS, &(until, id.clone()), &Deletion { cleared: true, ..mark.value.clone() });
@@ -152,9 +152,9 @@ impl Catalog {
     /// Removes data written by calls that ran during the deletion, and the mark.
     async fn remove_mark(&self, mark: &DeletionRow) -> Result<(), StoreError> {
         let id = &mark.key.1;
-        self.services.forget(id).await?;
+        self.parts.services.forget(id).await?;
         let mut batch = Batch::new();
-        self.services.release(&mut batch, id);
+        self.parts.services.release(&mut batch, id);
         batch.remove(&DELETIONS, mark);
         // Another endpoint may have been deleted under the same slug since.
         if let Some(row) = DELETED.row(&*self.store, &mark.value.slug).await?.filter(|row| row.value.id == *id) {
@@ -166,7 +166,7 @@ impl Catalog {
     /// Returns the earlier of this host's and the store's time, so that a fast clock ends no mark
     /// early.
     pub(super) async fn earliest_now(&self) -> Result<Timestamp, StoreError> {
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         if self.store.is_shared() { Ok(now.min(self.store.now().await?)) } else { Ok(now) }
     }
 }

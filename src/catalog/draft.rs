@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tollhouse_api::{Handler, SafetyAttestation};
 use tollhouse_base::deserialize_error::ByName;
 use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
@@ -85,7 +86,7 @@ pub struct Draft {
 
 /// A handler as uploaded.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "ByName<HandlerFields>")]
+#[serde(try_from = "ByName<Handler>")]
 pub enum HandlerDraft {
     /// `{source, language?}`. The default language is JavaScript.
     Source { source: String, language: Language },
@@ -95,23 +96,15 @@ pub enum HandlerDraft {
     },
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HandlerFields {
-    source: Option<String>,
-    language: Option<Language>,
-    response: Option<Value>,
-}
-
-impl TryFrom<ByName<HandlerFields>> for HandlerDraft {
+impl TryFrom<ByName<Handler>> for HandlerDraft {
     type Error = &'static str;
 
-    fn try_from(ByName(fields): ByName<HandlerFields>) -> Result<Self, &'static str> {
+    fn try_from(ByName(fields): ByName<Handler>) -> Result<Self, &'static str> {
         match fields {
-            HandlerFields { source: Some(source), language, response: None } => {
+            Handler { source: Some(source), language, response: None } => {
                 Ok(Self::Source { source, language: language.unwrap_or(Language::Js) })
             }
-            HandlerFields { source: None, language: None, response: Some(response) } => {
+            Handler { source: None, language: None, response: Some(response) } => {
                 Ok(Self::Response { response: StaticResponse::from(&response) })
             }
             _ => Err("`handler` must be `{source, language}` or `{response}`"),
@@ -145,12 +138,6 @@ impl KeepsResponse for Draft {
     fn keep_response(&mut self, response: StaticResponse) {
         self.handler.keep_response(response);
     }
-}
-
-/// A builder's statement that the upload is lawful and theirs to publish.
-#[derive(Debug, Clone, Deserialize)]
-pub struct SafetyAttestation {
-    pub accepted: bool,
 }
 
 impl Draft {

@@ -81,7 +81,7 @@ impl Catalog {
         if by == ChangedBy::Builder && !draft.is_attested() {
             problems.note(Err::<(), _>(PublishError::AttestationRequired))?;
         }
-        let mut endpoint = self.endpoint_of(upload, self.clock.now());
+        let mut endpoint = self.endpoint_of(upload, self.parts.clock.now());
         problems.note_all(draft::field_problems(&endpoint, &draft.note))?;
         problems.note(self.check_accepts(&draft.accepts))?;
         problems.note(self.may_publish(owner, by))?;

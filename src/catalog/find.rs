@@ -215,6 +215,6 @@ impl Catalog {
 
     /// Ends the workers of this version of an endpoint.
     pub(super) fn retire(&self, live: &LiveEndpoint) {
-        self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
+        self.parts.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
     }
 }

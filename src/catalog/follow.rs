@@ -35,14 +35,14 @@ impl FollowedState for Catalog {
             self.follow_policy().await?;
         }
         for builder in changes.iter().flat_map(Builders::changed).collect::<BTreeSet<_>>() {
-            self.builders.note_change();
+            self.parts.builders.note_change();
             self.follow_builder(&builder).await?;
         }
         for slug in changes.iter().flat_map(|change| ENDPOINTS.changed(change)).collect::<BTreeSet<_>>() {
             self.follow_endpoint(&slug).await?;
         }
         for endpoint in changes.iter().flat_map(Secrets::changed).collect::<BTreeSet<_>>() {
-            self.services.secrets().refresh(&endpoint).await?;
+            self.parts.services.secrets.refresh(&endpoint).await?;
             // A call may have read the secrets again, and a worker may hold an old value.
             self.retire_workers(&endpoint);
         }
@@ -51,15 +51,15 @@ impl FollowedState for Catalog {
 
     async fn reload(&self) -> Result<(), StoreError> {
         self.follow_policy().await?;
-        self.builders.note_change();
-        let decided = self.builders.standing().await?;
+        self.parts.builders.note_change();
+        let decided = self.parts.builders.standing().await?;
         let builders: BTreeSet<_> = decided.keys().chain(self.builder_standing.load().keys()).cloned().collect();
         for builder in builders {
             self.follow_builder(&builder).await?;
         }
         self.follow_all().await?;
         let with_workers = self.ready.all().into_iter().map(|live| live.endpoint.id.clone()).collect();
-        for endpoint in self.services.secrets().refresh_all(with_workers).await? {
+        for endpoint in self.parts.services.secrets.refresh_all(with_workers).await? {
             self.retire_workers(&endpoint);
         }
         Ok(())
@@ -87,7 +87,7 @@ impl Catalog {
 
     pub(super) async fn follow_builder(&self, id: &BuilderId) -> Result<(), StoreError> {
         let _shown = self.showing.lock().await;
-        if let Some(builder) = self.builders.get(id).await? {
+        if let Some(builder) = self.parts.builders.get(id).await? {
             self.apply_builder(&builder).await;
         }
         Ok(())

@@ -63,6 +63,7 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tollhouse_account::builder::{BuilderStanding, Builders};
+use tollhouse_api::PolicyDraft;
 use tollhouse_base::{
     boxed,
     cache::Cache,
@@ -94,10 +95,9 @@ pub use self::{
     object_sample::sample_sources,
     order::{Order, OrderPosition},
     patch::Patch,
-    policy::{Policy, PolicyDraft, PolicyInForce},
-    rescan::RescanReport,
+    policy::{Policy, PolicyInForce},
     retired::DeletedEndpoint,
-    review::{ReviewDecision, ReviewQueuePosition},
+    review::ReviewQueuePosition,
     schema_validation::{ValidationError, ValidationSubject},
     snapshot::{CatalogCounts, EndpointFilter, IndexLoading, Snapshot},
     source::{object_of, response_hash},
@@ -141,16 +141,6 @@ pub struct CatalogCapacity {
 }
 
 impl CatalogCapacity {
-    /// Returns the part for calls.
-    fn called_bytes(self) -> usize {
-        self.ready_bytes / 2
-    }
-
-    /// Returns the part for lists.
-    fn shown_cache_bytes(self) -> usize {
-        self.ready_bytes / 8 * 3
-    }
-
     /// Returns the part for encrypted secrets.
     pub fn secrets_bytes(self) -> usize {
         self.ready_bytes / 8
@@ -167,20 +157,11 @@ impl Default for CatalogCapacity {
 pub struct Catalog {
     store: Arc<dyn Store>,
     sources: Sources,
-    clock: Clock,
-    pool: Pool,
-    services: Arc<CapabilityServices>,
-    events: Arc<Events>,
-    scanner: Arc<Scanner>,
-    base_url: String,
-    payment: PaymentConfig,
+    parts: CatalogParts,
     policy: ArcSwap<PolicyInForce>,
-    builders: Arc<Builders>,
     builder_standing: ArcSwap<HashMap<BuilderId, BuilderStanding>>,
-    make_form: MakeForm,
     /// Summary of every endpoint.
     snapshot: ArcSwap<Snapshot>,
-    max_endpoints: usize,
     /// Caches for calls and for lists, with the most recently used endpoints.
     ready: Cache<Slug, Arc<LiveEndpoint>>,
     shown_cache: Cache<Slug, Arc<ShownEndpoint>>,
@@ -228,7 +209,7 @@ impl Catalog {
     /// A field is invalid; [`PublishError::Changed`] if `if_match` is another revision.
     #[boxed]
     pub async fn set_policy(&self, draft: PolicyDraft, if_match: Option<u64>) -> Result<Arc<PolicyInForce>, PublishError> {
-        let policy = &draft.check()?;
+        let policy = &Policy::of(draft)?;
         let _one = self.changing.lock().await;
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
             let stored = tx.row(&POLICY, &()).await?;
@@ -265,7 +246,7 @@ impl Catalog {
     /// Ends the workers of an endpoint if its tier has changed.
     fn leave_tier(&self, before: &Endpoint, now: &Endpoint) {
         if before.tier != now.tier {
-            self.pool.retire(now.id.as_str(), &before.version);
+            self.parts.pool.retire(now.id.as_str(), &before.version);
         }
     }
 
@@ -290,7 +271,7 @@ impl Catalog {
             Owner::Platform => Tier::default(),
             Owner::Builder(_) => policy,
         };
-        self.pool.tier().max(policy).max(self.builder_standing(owner).tier).max(cap)
+        self.parts.pool.tier().max(policy).max(self.builder_standing(owner).tier).max(cap)
     }
 
     /// Returns an admin's decisions about an owner.
@@ -344,9 +325,9 @@ impl Catalog {
     /// Checks that the host accepts the ways to pay that the owner wants.
     fn check_accepts(&self, accepts: &[String]) -> Result<(), PublishError> {
         let named = |position: usize| accepts[..position].contains(&accepts[position]);
-        let unknown = (0..accepts.len()).find(|position| !self.payment.takes(&accepts[*position]) || named(*position));
+        let unknown = (0..accepts.len()).find(|position| !self.parts.payment.takes(&accepts[*position]) || named(*position));
         let Some(position) = unknown else { return Ok(()) };
-        let taken: Vec<_> = self.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
+        let taken: Vec<_> = self.parts.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
         let message = format!("this host accepts {}; list networks, or networks with a token, of these, each once", taken.join(", "));
         Err(PublishError::field(format!("/accepts/{position}"), message))
     }

@@ -53,7 +53,7 @@ impl Catalog {
             endpoint_id: endpoint.id.clone(),
             owner: endpoint.owner.clone(),
             version: endpoint.version.clone(),
-            resource_url: format!("{}/tools/{}", self.base_url, endpoint.slug),
+            resource_url: format!("{}/tools/{}", self.parts.base_url, endpoint.slug),
             description: endpoint.description.clone(),
             price: endpoint.max_usd(),
             metered: endpoint.metered(),
@@ -66,10 +66,10 @@ impl Catalog {
             timeout_secs: MIN_TIMEOUT_SECS.max(endpoint.limits.wall_ms / 1_000 + SETTLE_SECS),
             offers: SignedOffers::default(),
         });
-        let record = endpoint.record(&self.base_url);
+        let record = endpoint.record(&self.parts.base_url);
         let mut shown = ShownEndpoint { endpoint, terms, record, form: None };
         // It rewrites the schemas, which can be large.
-        let form = run_in_place(|| (self.make_form)(&shown));
+        let form = run_in_place(|| (self.parts.make_form)(&shown));
         shown.form = form;
         shown
     }

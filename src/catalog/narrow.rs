@@ -7,32 +7,16 @@ use std::{
 };
 use tollhouse_base::boxed;
 
-use serde::Serialize;
+use tollhouse_api::{Limits, Narrowing, PolicyDraft};
 use tollhouse_protocol::limits::TABLE;
-use tollhouse_tool::{Owner, Slug};
+use tollhouse_tool::Owner;
 
-use super::{Catalog, PolicyDraft, PublishError, entry::RequestedLimits, limits::limits_in_force};
+use super::{Catalog, Policy, PublishError, entry::RequestedLimits, limits::limits_in_force};
 
 /// Endpoints per time slice of the thread: about a millisecond if each has limits of its own.
 const SLICE: usize = 200;
 /// Maximum named endpoints.
 const NAMED: usize = 20;
-
-/// The restrictions on builders' endpoints.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PolicyImpact {
-    /// Number of endpoints with any restriction.
-    pub endpoints: u64,
-    /// Limit → number of endpoints for which it would be lower.
-    pub limits: BTreeMap<&'static str, u64>,
-    /// Number of endpoints that would run in a stricter tier.
-    pub tier: u64,
-    /// Number of endpoints that would stop being long-running.
-    pub long_running: u64,
-    /// The first restricted endpoints by slug.
-    pub slugs: Vec<Slug>,
-}
 
 /// The restrictions of all endpoints with the same own limits.
 struct LoweredLimits {
@@ -47,9 +31,10 @@ impl Catalog {
     /// Returns the restrictions of a draft policy. An endpoint with a wall limit above
     /// `long_running_ms` is long-running.
     #[boxed]
-    pub async fn would_narrow(&self, draft: PolicyDraft, long_running_ms: u64) -> Result<PolicyImpact, PublishError> {
-        let policy = draft.check()?;
-        let mut found = PolicyImpact::default();
+    pub async fn would_narrow(&self, draft: PolicyDraft, long_running_ms: u64) -> Result<Narrowing, PublishError> {
+        let policy = Policy::of(draft)?;
+        let (mut endpoints, mut tier, mut long_running, mut slugs) = (0, 0, 0, Vec::new());
+        let mut limits = BTreeMap::<&str, u64>::new();
         let (all, before) = (self.all(), self.policy());
         // Many endpoints have the same own limits.
         let mut known: HashMap<Option<Arc<String>>, LoweredLimits> = HashMap::new();
@@ -76,14 +61,15 @@ impl Catalog {
             if lowered.is_empty() && !is_stricter {
                 continue;
             }
-            lowered.iter().for_each(|name| *found.limits.entry(name).or_default() += 1);
-            found.long_running += u64::from(*ends);
-            found.tier += u64::from(is_stricter);
-            found.endpoints += 1;
-            if found.slugs.len() < NAMED {
-                found.slugs.push(entry.slug.clone());
+            lowered.iter().for_each(|name| *limits.entry(name).or_default() += 1);
+            long_running += u64::from(*ends);
+            tier += u64::from(is_stricter);
+            endpoints += 1;
+            if slugs.len() < NAMED {
+                slugs.push(entry.slug.clone());
             }
         }
-        Ok(found)
+        let limits = Limits(limits.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect());
+        Ok(Narrowing { endpoints, limits, tier, long_running, slugs })
     }
 }

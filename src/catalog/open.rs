@@ -29,28 +29,19 @@ impl Catalog {
     /// Reads the policy, and the summary of every endpoint.
     #[boxed]
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
-        let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room, objects } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
-        let decided = builders.standing().await?;
-        let sources = Sources { store: Arc::clone(&store), objects };
+        let decided = parts.builders.standing().await?;
+        let sources = Sources { store: Arc::clone(&store), objects: Arc::clone(&parts.objects) };
+        let ready_bytes = parts.room.ready_bytes;
         let catalog = Self {
             store,
             sources,
-            clock,
-            pool,
-            services,
-            events,
-            scanner,
-            base_url,
-            payment,
+            parts,
             policy: ArcSwap::from_pointee(policy),
-            builders,
             builder_standing: ArcSwap::from_pointee(decided),
-            make_form,
             snapshot: ArcSwap::default(),
-            max_endpoints: room.max_endpoints,
-            ready: Cache::new(room.called_bytes()),
-            shown_cache: Cache::new(room.shown_cache_bytes()),
+            ready: Cache::new(ready_bytes / 2),
+            shown_cache: Cache::new(ready_bytes / 8 * 3),
             rebuild: AtomicU64::new(0),
             unscanned: Lock::default(),
             changing: tokio::sync::Mutex::new(()),

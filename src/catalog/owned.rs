@@ -51,7 +51,7 @@ impl Catalog {
             return Ok(batch);
         }
         let row = OWNED.row(&*self.store, &owner_key(owner)).await?;
-        let (shown, at) = (self.all().owned(owner) as u64, self.clock.now());
+        let (shown, at) = (self.all().owned(owner) as u64, self.parts.clock.now());
         let recent = row.as_ref().filter(|row| row.value.at.0.abs_diff(at.0) < RECENT_MS);
         let after = OwnedCount { endpoints: change(recent.map_or(shown, |row| row.value.endpoints.max(shown)))?, at };
         batch.replace_or_insert(&OWNED, row.as_ref(), &owner_key(owner), &after);

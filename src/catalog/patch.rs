@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tollhouse_api::SafetyAttestation;
 use tollhouse_protocol::{Isolation, Limits};
 use tollhouse_tool::{Capabilities, ChangedVia, Endpoint, MicroUsd, SettleTime, StaticResponse, Status};
 
 use super::{
     PublishError,
-    draft::{HandlerDraft, KeepsResponse, SafetyAttestation, field_problems},
+    draft::{HandlerDraft, KeepsResponse, field_problems},
     limits::limits_over,
 };
 

@@ -1,8 +1,8 @@
 //! The admin's policy: what builders may do without approval, and their limits.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use tollhouse_protocol::{Limits, Tier, limits::TABLE};
+use tollhouse_api::PolicyDraft;
+use tollhouse_protocol::{Limits, Tier};
 use tollhouse_tool::Capabilities;
 
 use super::{PublishError, limits::limits_over};
@@ -42,26 +42,16 @@ impl Default for Policy {
     }
 }
 
-/// The body of `PUT /ai/admin/policy`: the complete policy. Missing fields get their defaults.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct PolicyDraft {
-    builder_capabilities: Option<Capabilities>,
-    limits: Map<String, Value>,
-    tier: Tier,
-    require_review: bool,
-    max_endpoints_per_builder: Option<u64>,
-}
-
-impl PolicyDraft {
-    pub(super) fn check(self) -> Result<Policy, PublishError> {
-        let default = Policy::default();
-        Ok(Policy {
-            builder_capabilities: self.builder_capabilities.unwrap_or(default.builder_capabilities),
-            limits: limits_over(default.limits, &self.limits, &Limits::ceilings())?,
-            tier: self.tier,
-            require_review: self.require_review,
-            max_endpoints_per_builder: self.max_endpoints_per_builder.unwrap_or(default.max_endpoints_per_builder),
+impl Policy {
+    /// Returns the policy of a draft, in which missing fields get their defaults.
+    pub(super) fn of(draft: PolicyDraft) -> Result<Self, PublishError> {
+        let default = Self::default();
+        Ok(Self {
+            builder_capabilities: draft.builder_capabilities.unwrap_or(default.builder_capabilities),
+            limits: limits_over(default.limits, &draft.limits, &Limits::ceilings())?,
+            tier: draft.tier,
+            require_review: draft.require_review,
+            max_endpoints_per_builder: draft.max_endpoints_per_builder.unwrap_or(default.max_endpoints_per_builder),
         })
     }
 }
@@ -72,18 +62,4 @@ pub struct PolicyInForce {
     /// Counts changes. It is the `ETag` of the record.
     pub revision: u64,
     pub policy: Policy,
-}
-
-impl Policy {
-    /// Returns the record for admins, with every ceiling by name.
-    pub fn record(&self) -> Value {
-        let limits: Map<_, _> = TABLE.iter().filter_map(|row| Some((row.name.to_owned(), json!(self.limits.get(row.name)?)))).collect();
-        json!({
-            "builderCapabilities": self.builder_capabilities,
-            "limits": limits,
-            "tier": self.tier,
-            "requireReview": self.require_review,
-            "maxEndpointsPerBuilder": self.max_endpoints_per_builder,
-        })
-    }
 }

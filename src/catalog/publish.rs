@@ -42,7 +42,7 @@ impl Catalog {
                 Err(error) => return Err(PublishError::Shipped(format!("{slug}: {error}"))),
             }
         }
-        let mut batch = SHIPPED.put(&(), &self.clock.now().to_string());
+        let mut batch = SHIPPED.put(&(), &self.parts.clock.now().to_string());
         turn.holds(&mut batch);
         batch.commit(&*self.store, Durability::Durable).await?;
         Ok(count)
@@ -94,7 +94,7 @@ impl Catalog {
         let mut rows = self.claim_slug(&draft.slug, owner, by).await?;
         rows.append(self.count_added(owner, by).await?);
         draft.limits(&draft::ceilings(&self.policy().policy, by))?;
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         let mut endpoint = self.endpoint_of(upload, now);
         endpoint.review.asked_since = endpoint.asks().then_some(now);
         endpoint.handler = examined.endpoint.handler.clone();
@@ -113,8 +113,8 @@ impl Catalog {
 
     pub(super) fn room_for(&self, owner: &Owner, by: ChangedBy) -> Result<(), PublishError> {
         let all = self.all();
-        if all.len() >= self.max_endpoints {
-            return Err(PublishError::Full(self.max_endpoints));
+        if all.len() >= self.parts.room.max_endpoints {
+            return Err(PublishError::Full(self.parts.room.max_endpoints));
         }
         let max = self.policy().policy.max_endpoints_per_builder;
         if by == ChangedBy::Builder && all.owned(owner) as u64 >= max { Err(PublishError::TooMany(max)) } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! Repeated content scans: checks all builders' endpoints with the current rules.
 
-use serde::Serialize;
 use serde_json::json;
+use tollhouse_api::RescanCounts;
 use tollhouse_base::boxed;
 use tollhouse_event::Kind;
 use tollhouse_replica::JobRun;
@@ -20,17 +20,6 @@ use super::{
 /// The version of the rules with which all endpoints were scanned.
 const SCANNED_BY: Table<(), String> = schema::SCANNED_BY.holding();
 
-/// The result of scanning all builders' endpoints.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RescanReport {
-    pub endpoints: u64,
-    /// Endpoints that are newly held back for an admin's decision.
-    pub review: u64,
-    /// Endpoints that are newly blocked.
-    pub blocked: u64,
-}
-
 impl Catalog {
     /// Scans all builders' endpoints, unless they were scanned with the current rules, or with
     /// later ones by a newer host of the store. Records that as long as it is this host's `turn`.
@@ -39,7 +28,7 @@ impl Catalog {
         if !self.rescan_is_due().await? {
             return Ok(());
         }
-        let ours = self.scanner.policy_version();
+        let ours = self.parts.scanner.policy_version();
         let (remaining, all) = (self.unscanned.lock().take(), self.all());
         let found = match remaining {
             Some(remaining) => self.rescan_all(remaining.into_iter()).await?,
@@ -60,7 +49,7 @@ impl Catalog {
     /// Returns whether endpoints were last scanned with older rules than this version's.
     #[boxed]
     pub async fn rescan_is_due(&self) -> Result<bool, StoreError> {
-        let ours = self.scanner.policy_version();
+        let ours = self.parts.scanner.policy_version();
         let by = SCANNED_BY.get(&*self.store, &()).await?;
         Ok(by.is_none_or(|by| by != ours && safety::revision(&by) <= safety::revision(ours)))
     }
@@ -71,17 +60,17 @@ impl Catalog {
     ///
     /// Those of the store. Earlier results are recorded.
     #[boxed]
-    pub async fn rescan(&self) -> Result<RescanReport, PublishError> {
+    pub async fn rescan(&self) -> Result<RescanCounts, PublishError> {
         let all = self.all();
         let found = self.rescan_all(builders_of(&all)).await?;
-        SCANNED_BY.put(&(), &self.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
+        SCANNED_BY.put(&(), &self.parts.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
         Ok(found)
     }
 
     /// Scans endpoints. Those with unreadable sources are left for the next time. If the bucket is
     /// unavailable, all further ones are left, too.
-    async fn rescan_all(&self, mut slugs: impl Iterator<Item = Slug> + Send) -> Result<RescanReport, PublishError> {
-        let (mut found, mut remaining, mut unread) = (RescanReport::default(), Vec::new(), None);
+    async fn rescan_all(&self, mut slugs: impl Iterator<Item = Slug> + Send) -> Result<RescanCounts, PublishError> {
+        let (mut found, mut remaining, mut unread) = (RescanCounts::default(), Vec::new(), None);
         while let Some(slug) = slugs.next() {
             let scanned = match self.rescan_one(slug.as_str()).await {
                 // Another host of the store has changed it.
@@ -158,7 +147,7 @@ impl Catalog {
         };
         // An existing hold stays and is never weakened.
         let kind = old.review.hold.as_ref().map(|hold| hold.kind).max(found);
-        hold(&mut endpoint, kind, self.clock.now());
+        hold(&mut endpoint, kind, self.parts.clock.now());
         let outcome = match kind {
             None => ScanOutcome::Pass,
             Some(HoldKind::ContentReview) => ScanOutcome::Review,
@@ -166,7 +155,7 @@ impl Catalog {
         };
         endpoint.content_safety = Some(ContentSafety {
             outcome,
-            policy_version: self.scanner.policy_version().to_owned(),
+            policy_version: self.parts.scanner.policy_version().to_owned(),
             attested_at: old.content_safety.as_ref().and_then(|safety| safety.attested_at),
             findings: report.findings,
         });

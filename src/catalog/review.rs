@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
+use tollhouse_api::ReviewVerdict;
 use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_event::Kind;
-use tollhouse_protocol::{Limits, Tier};
+use tollhouse_protocol::Limits;
 use tollhouse_store::{Batch, StoreError};
 use tollhouse_tool::{
     Capabilities, DecidedOn, Endpoint, HoldKind, ReviewAction, ReviewRecord, Slug, finding::ScanOutcome, public_texts::MAX_DECISION_REASON,
@@ -20,27 +20,6 @@ use super::{
     limits::checked_limit,
     scan::{approve_findings, disapprove_findings},
 };
-
-/// The body of `POST /ai/admin/reviews/{slug}`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ReviewDecision {
-    pub decision: ReviewAction,
-    /// With `approve`, the requested or withheld capabilities to grant (default: all requested).
-    /// With `revoke`, the capabilities to revoke.
-    pub capabilities: Option<Capabilities>,
-    /// With `approve`, the requested or withheld hosts to grant (default: all requested). With
-    /// `revoke`, the hosts to revoke.
-    pub allowed_hosts: Option<Vec<String>>,
-    /// Limits for this endpoint by name. `null` removes one. Allowed with any decision.
-    #[serde(default)]
-    pub limits: Map<String, Value>,
-    /// The least strict tier of this endpoint. The first tier removes a setting. Allowed with any
-    /// decision.
-    pub tier: Option<Tier>,
-    /// Reason that the owner can see.
-    pub reason: Option<String>,
-}
 
 /// The position of an endpoint in the queue: since when it waits, and its slug.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,15 +58,15 @@ impl Catalog {
     ///
     /// A field is invalid; [`PublishError::NothingToDecide`] if nothing waits for this decision.
     #[boxed]
-    pub async fn decide(&self, slug: &str, verdict: &ReviewDecision, if_match: Option<u64>) -> Result<Arc<LiveEndpoint>, PublishError> {
-        verdict.check()?;
+    pub async fn decide(&self, slug: &str, verdict: &ReviewVerdict, if_match: Option<u64>) -> Result<Arc<LiveEndpoint>, PublishError> {
+        check(verdict)?;
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, if_match).await?;
         let old = &before.live.endpoint;
         let mut endpoint = old.clone();
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         let had = Entitlements::of(old);
-        let capped = verdict.cap(&mut endpoint)?;
+        let capped = cap(verdict, &mut endpoint)?;
         match verdict.decision {
             ReviewAction::Approve => {
                 let given = AccessSet::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &had.requested)?;
@@ -168,34 +147,32 @@ fn require(is_pending: bool) -> Result<(), PublishError> {
     if is_pending { Ok(()) } else { Err(PublishError::NothingToDecide) }
 }
 
-impl ReviewDecision {
-    fn check(&self) -> Result<(), PublishError> {
-        let grants = matches!(self.decision, ReviewAction::Approve | ReviewAction::Revoke);
-        if !grants && self.capabilities.is_some() {
-            return Err(PublishError::field("/capabilities", "only the decisions `approve` and `revoke` take capabilities"));
-        }
-        if !grants && self.allowed_hosts.is_some() {
-            return Err(PublishError::field("/allowedHosts", "only the decisions `approve` and `revoke` take hosts"));
-        }
-        if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_DECISION_REASON) {
-            return Err(PublishError::field("/reason", format!("a reason must have at most {MAX_DECISION_REASON} characters")));
-        }
-        Ok(())
+fn check(verdict: &ReviewVerdict) -> Result<(), PublishError> {
+    let grants = matches!(verdict.decision, ReviewAction::Approve | ReviewAction::Revoke);
+    if !grants && verdict.capabilities.is_some() {
+        return Err(PublishError::field("/capabilities", "only the decisions `approve` and `revoke` take capabilities"));
     }
+    if !grants && verdict.allowed_hosts.is_some() {
+        return Err(PublishError::field("/allowedHosts", "only the decisions `approve` and `revoke` take hosts"));
+    }
+    if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_DECISION_REASON) {
+        return Err(PublishError::field("/reason", format!("a reason must have at most {MAX_DECISION_REASON} characters")));
+    }
+    Ok(())
+}
 
-    /// Sets the named limits and tier. Returns false if none is named.
-    fn cap(&self, endpoint: &mut Endpoint) -> Result<bool, PublishError> {
-        let ceilings = Limits::ceilings();
-        for (name, value) in &self.limits {
-            if value.is_null() && ceilings.get(name).is_some() {
-                endpoint.limit_caps.remove(name);
-            } else {
-                endpoint.limit_caps.insert(name.clone(), checked_limit(name, value, &ceilings, ", or null")?);
-            }
+/// Sets the named limits and tier. Returns false if none is named.
+fn cap(verdict: &ReviewVerdict, endpoint: &mut Endpoint) -> Result<bool, PublishError> {
+    let ceilings = Limits::ceilings();
+    for (name, value) in &verdict.limits {
+        if value.is_null() && ceilings.get(name).is_some() {
+            endpoint.limit_caps.remove(name);
+        } else {
+            endpoint.limit_caps.insert(name.clone(), checked_limit(name, value, &ceilings, ", or null")?);
         }
-        endpoint.tier_cap = self.tier.unwrap_or(endpoint.tier_cap);
-        Ok(!self.limits.is_empty() || self.tier.is_some())
     }
+    endpoint.tier_cap = verdict.tier.unwrap_or(endpoint.tier_cap);
+    Ok(!verdict.limits.is_empty() || verdict.tier.is_some())
 }
 
 /// Returns whether an approval would have an effect, including for content that was refused before.

@@ -25,12 +25,14 @@ mod rules;
 mod scan;
 mod unicode;
 
+use tollhouse_api::SafetyRule;
+
 use self::{operator::Operator, rules::Rules};
 pub use self::{
     operator::{ListError, OperatorLists},
     reach::{ContextMember, line_of_code_from_strings, reaches},
     report::Report,
-    rules::{POLICY_VERSION, Rule},
+    rules::POLICY_VERSION,
     scan::Upload,
 };
 
@@ -60,7 +62,7 @@ impl Scanner {
     }
 
     /// Returns every rule in force for the policy document.
-    pub fn rules(&self) -> impl Iterator<Item = Rule<'_>> {
+    pub fn rules(&self) -> impl Iterator<Item = SafetyRule> {
         self.rules.public().chain(self.operator.public())
     }
 

@@ -49,12 +49,12 @@ impl Catalog {
         let outcome = if upload.by == ChangedBy::Builder {
             let required = self.policy().policy.require_review;
             let held = hold_after(open, required, &endpoint.review, endpoint.has_approved_content());
-            hold(endpoint, held.then_some(HoldKind::ContentReview), self.clock.now());
+            hold(endpoint, held.then_some(HoldKind::ContentReview), self.parts.clock.now());
             if held { ScanOutcome::Review } else { ScanOutcome::Pass }
         } else {
             open
         };
-        let policy_version = self.scanner.policy_version().to_owned();
+        let policy_version = self.parts.scanner.policy_version().to_owned();
         endpoint.content_safety =
             Some(ContentSafety { outcome, policy_version, attested_at: upload.attested_at, findings: report.findings });
         // Publishing by an admin is an approval. Content that is held back still waits for their
@@ -99,12 +99,12 @@ impl Catalog {
         if first.is_none_or(|first| first == endpoint.owner.share()) {
             return Ok(report);
         }
-        Ok(report.and(self.scanner.scan(&safety::Upload { source: Some(""), hash_of_another: true, ..Default::default() })))
+        Ok(report.and(self.parts.scanner.scan(&safety::Upload { source: Some(""), hash_of_another: true, ..Default::default() })))
     }
 
     /// Scans the content. May take long, so it must not be called under the lock of changes.
     pub(super) async fn scan(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Report, PublishError> {
-        let (scanner, handler) = (Arc::clone(&self.scanner), handler.cloned());
+        let (scanner, handler) = (Arc::clone(&self.parts.scanner), handler.cloned());
         let (title, description, tags) = (endpoint.title.clone(), endpoint.description.clone(), endpoint.tags.clone());
         let (input, output) = (Arc::clone(&endpoint.input_schema), Arc::clone(&endpoint.output_schema));
         let scan = move || {

@@ -111,7 +111,7 @@ impl Catalog {
         let value = DropOffThread::new(run_blocking(response.text().len(), || response.value()).await);
         let unfit = match live.output.check(&value) {
             // With rounded numbers, because not every number fits into the worker's values.
-            Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(value.to_string()), ValidationSubject::Upload).await,
+            Ok(()) => live.fits(&self.parts.pool, Side::Output, Bytes::from(value.to_string()), ValidationSubject::Upload).await,
             Err(mismatch) => Err(ValidationError::Mismatch(mismatch)),
         };
         unfit.map_err(response_error)

@@ -101,10 +101,6 @@ impl EndpointFilter {
             Some(PricingMode::FixedPriceSuccessReceipt | PricingMode::MeteredPriceSuccessReceipt) => (1, max),
         }
     }
-
-    fn is_of_prices(&self) -> bool {
-        self.prices() != (0, u64::MAX)
-    }
 }
 
 impl Snapshot {
@@ -146,7 +142,7 @@ impl Snapshot {
     /// Returns how many listed endpoints pass `filter`.
     pub fn count(&self, filter: &EndpointFilter) -> usize {
         let (count, narrowest) = self.narrowest(filter);
-        match (&*filter.tags, filter.is_of_prices()) {
+        match (&*filter.tags, filter.prices() != (0, u64::MAX)) {
             ([], _) | ([_], false) => count,
             _ => narrowest.filter(|entry| filter.takes(entry)).count(),
         }

@@ -33,12 +33,12 @@ impl Catalog {
             Some(tier) => json!({ "tier": tier, "reason": verdict.reason }),
             None => json!({ "reason": verdict.reason }),
         };
-        let event = self.events.event(kind, None, data);
-        let decided = self.builders.set_standing(id, verdict, Events::stored(&owner, &event)).await;
+        let event = self.parts.events.event(kind, None, data);
+        let decided = self.parts.builders.set_standing(id, verdict, Events::stored(&owner, &event)).await;
         // Even after an error, because the store may have committed it.
         self.follow_builder(id).await?;
         let builder = decided?;
-        self.events.announce(&owner, event);
+        self.parts.events.announce(&owner, event);
         Ok(builder)
     }
 

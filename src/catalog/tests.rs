@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use serde_json::json;
 use tollhouse_account::first_key::FirstKeys;
+use tollhouse_api::ReviewVerdict;
 use tollhouse_base::{clock::Timestamp, cpu_share::CpuShares, id::BuilderId};
 use tollhouse_capability::{Guard, GuardSettings, LogSettings, secret::Secrets};
 use tollhouse_event::EventSettings;
@@ -117,12 +118,12 @@ async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_fair::Fai
 #[tokio::test]
 async fn price_below_the_gas_that_the_host_pays_for_its_settlement_causes_a_warning() {
     let (mut catalog, _folder) = catalog().await;
-    let network = catalog.payment.first().asset.network;
+    let network = catalog.parts.payment.first().asset.network;
     let warned = |catalog: &Catalog, endpoint: &Endpoint| catalog.price_warnings(endpoint).len();
     let mut endpoint = catalog.create(draft("cheap"), builder(), ChangedBy::Builder).await.unwrap().endpoint.clone();
     endpoint.price_usd = tool::MicroUsd(999);
     assert_eq!(warned(&catalog, &endpoint), 0, "somebody else pays the gas");
-    Arc::get_mut(&mut catalog).unwrap().payment.least_settlements = vec![(network, tool::MicroUsd(1_000))];
+    Arc::get_mut(&mut catalog).unwrap().parts.payment.least_settlements = vec![(network, tool::MicroUsd(1_000))];
     let reported = catalog.price_warnings(&endpoint);
     assert!(reported.len() == 1 && reported[0].contains("below 0.001 USD") && reported[0].contains(network.name), "{reported:?}");
     for (price, max, warnings) in [(1_000, 0, 0), (0, 0, 0), (0, 999, 1), (1, 1_000, 0)] {
@@ -206,7 +207,7 @@ async fn approved_version_sells_again_after_a_rollback() {
     let strict: PolicyDraft = serde_json::from_value(json!({ "requireReview": true })).unwrap();
     catalog.set_policy(strict, None).await.unwrap();
     let decide = async |decision: &str| {
-        let verdict: ReviewDecision = serde_json::from_value(json!({ "decision": decision })).unwrap();
+        let verdict: ReviewVerdict = serde_json::from_value(json!({ "decision": decision })).unwrap();
         catalog.decide("tool", &verdict, None).await.unwrap()
     };
     let change = async |body: serde_json::Value| catalog.update("tool", patch(body), None, ChangedBy::Builder).await.unwrap();

@@ -101,7 +101,7 @@ impl Catalog {
     pub(super) async fn unreference(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Batch, PublishError> {
         let still: HashSet<_> = after.into_iter().flat_map(Endpoint::needs).collect();
         let removed: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
-        let (mut batch, at) = (Batch::new(), self.clock.now());
+        let (mut batch, at) = (Batch::new(), self.parts.clock.now());
         for version in self.unreferenced(removed, Some(before.slug.clone())).await? {
             match self.store.is_shared() {
                 // Another host may have an endpoint with it that is not known here yet.
@@ -119,7 +119,7 @@ impl Catalog {
     /// Those of the store. The rest is removed the next time.
     #[boxed]
     pub async fn forget_versions(&self) -> Result<(), PublishError> {
-        let (now, mut range) = (self.clock.now(), RELEASED.all());
+        let (now, mut range) = (self.parts.clock.now(), RELEASED.all());
         while let Some(page) = RELEASED.sound(&*self.store, &mut range, PAGE).await? {
             let old: Vec<_> = page.into_iter().filter(|row| row.value.at.plus_millis(RELEASE_DELAY_MS) <= now).collect();
             let removed = self.unreferenced(old.iter().map(|row| row.key.clone()).collect(), None).await?;
@@ -181,7 +181,7 @@ impl Catalog {
 
     /// Loads a bundle for `endpoint` in a worker, with its effective limits and tier.
     async fn load_in_worker(&self, endpoint: &Endpoint, bundle: &Bundle) -> Result<Checked, PublishError> {
-        Ok(self.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier, &cpu_share::used).await?.checked)
+        Ok(self.parts.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier, &cpu_share::used).await?.checked)
     }
 
     /// Prepares a handler of `endpoint`: loads it once, with the schemas for its worker.

@@ -35,7 +35,7 @@ impl Catalog {
         if endpoint.max_usd().is_zero() {
             return vec![];
         }
-        let underpaid = self.payment.underpaid_on(endpoint.max_usd(), &endpoint.accepts);
+        let underpaid = self.parts.payment.underpaid_on(endpoint.max_usd(), &endpoint.accepts);
         let warning = |(network, least): (&Network, MicroUsd)| {
             format!(
                 "a price below {least} USD costs the host more gas on {} than it earns, so only a few such calls an hour succeed \

@@ -6,12 +6,13 @@ use std::{path::Path, time::Instant};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tollhouse_api::{EndpointChangeResponse, EndpointCheck, EndpointPatch, Manifest, OwnEndpoint, ReviewState, SafetyAttestation};
+use tollhouse_base::diff;
 use tollhouse_tool::{Slug, StaticResponse, Status};
 
 use super::{
     base::{CredentialChoice, Error, Folder, Result, Role, Session, State, granted, host_name, line, prompt, short},
     check,
-    plan::{Baseline, Plan, RemoteEndpoint, conflict, count, lines},
+    plan::{Baseline, Plan, RemoteEndpoint, conflict, lines},
     tool::{Upload, scaffold::pretty_text, upload},
 };
 
@@ -147,7 +148,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
             source?.map(|handler| written(handler.source, handler.response.as_ref().map(StaticResponse::text))).unwrap_or_default();
         let after =
             upload.handler().map(|handler| written(handler.source, handler.response.as_ref().and_then(Value::as_str))).unwrap_or_default();
-        (handler.added, handler.removed) = count(&before, &after);
+        (handler.added, handler.removed) = diff::count(&before, &after);
         sources = Some((before, after));
     }
     Ok(PlanParts { upload, there, check, plan, sources })

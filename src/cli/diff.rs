@@ -1,7 +1,7 @@
 //! `tollhouse diff`: shows the differences between the folder and the host.
 
 use serde_json::json;
-use similar::TextDiff;
+use tollhouse_base::diff;
 
 use super::{
     base::{Error, Result, Session, host_name, short},
@@ -45,7 +45,5 @@ fn unified(compared: &PlanParts) -> Option<String> {
     let file = compared.upload.tool.handler_file();
     let revision = compared.there.as_ref().map_or(0, RemoteEndpoint::revision);
     let version = compared.there.as_ref().map(|there| short(&there.record.version)).unwrap_or_default();
-    let diff = TextDiff::from_lines(before.as_str(), after.as_str());
-    let heads = (format!("{file} (revision {revision}, {})", version), file.to_owned());
-    Some(diff.unified_diff().context_radius(3).header(&heads.0, &heads.1).to_string())
+    Some(diff::unified(before, after, (&format!("{file} (revision {revision}, {version})"), file)))
 }

@@ -7,7 +7,6 @@ mod remote;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use similar::{ChangeTag, TextDiff};
 use tollhouse_api::EndpointCheck;
 
 pub(crate) use self::remote::{Baseline, RemoteEndpoint, changed_by, conflict};
@@ -173,13 +172,6 @@ pub(crate) fn lines(rows: &[Row]) -> String {
         format!("  {name}{}  {change}{}{remark}\n", " ".repeat(names - width(name)), " ".repeat(gap))
     });
     reported.collect()
-}
-
-/// Counts the lines that are added and removed between two texts.
-pub(crate) fn count(before: &str, after: &str) -> (usize, usize) {
-    let diff = TextDiff::from_lines(before, after);
-    let of = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
-    (of(ChangeTag::Insert), of(ChangeTag::Delete))
 }
 
 /// Merges the folder's changes since the base into the host's value. Objects are merged member by member.

@@ -159,29 +159,20 @@ pub struct IntakeSettings {
     /// Limits on connections and request heads.
     pub connections: ConnectionSettings,
     /// Limits on streams that follow logs, calls or events.
-    pub followers: FollowerSettings,
+    pub followers: QuotaSettings,
     /// Limits on request bodies.
     pub bodies: BodySettings,
-    /// Limits on responses.
-    pub answers: AnswerSettings,
+    /// Bytes of responses that clients have not read yet.
+    pub answers: QuotaSettings,
 }
 
-/// Limits on concurrent streams that follow logs, calls or events. `None` means no limit.
-#[derive(Debug, Clone)]
-pub struct FollowerSettings {
+/// Limits on the use of something. `None` means no limit.
+#[derive(Debug, Clone, Copy)]
+pub struct QuotaSettings {
     /// Maximum for all addresses together.
     pub max: Option<usize>,
     /// Maximum of one client address.
     pub max_per_address: Option<usize>,
-}
-
-/// Limits on responses that clients have not read yet. `None` means no limit.
-#[derive(Debug, Clone)]
-pub struct AnswerSettings {
-    /// Maximum bytes in memory.
-    pub held: Option<usize>,
-    /// Maximum bytes in memory for one client address.
-    pub held_of_address: Option<usize>,
 }
 
 /// The proxies that are trusted to name the client's address.
@@ -196,10 +187,8 @@ pub struct ProxySettings {
 /// Limits on connections. `None` means no limit.
 #[derive(Debug, Clone)]
 pub struct ConnectionSettings {
-    /// Maximum number of connections.
-    pub max: Option<usize>,
-    /// Maximum number of connections of one client address.
-    pub max_per_address: Option<usize>,
+    /// Open connections.
+    pub open: QuotaSettings,
     /// Time to send the head of a request.
     pub head: Option<Duration>,
     /// Maximum size of a request's head, in bytes.
@@ -223,10 +212,8 @@ pub struct BodySettings {
     pub time: Option<Duration>,
     /// Time without any further data.
     pub stall: Option<Duration>,
-    /// Maximum bytes in memory.
-    pub held: Option<usize>,
-    /// Maximum bytes in memory for one client address.
-    pub held_of_address: Option<usize>,
+    /// Bytes in memory.
+    pub held: QuotaSettings,
 }
 
 impl HttpFlags {
@@ -285,11 +272,13 @@ impl HttpFlags {
     }
 
     fn intake(&self, one_address: bool) -> IntakeSettings {
-        let of_address = |given: Option<usize>, max: usize| some(given.unwrap_or(if one_address { 0 } else { max }));
+        let quota = |max: usize, of_address: Option<usize>, default: usize| QuotaSettings {
+            max: some(max),
+            max_per_address: some(of_address.unwrap_or(if one_address { 0 } else { default })),
+        };
         IntakeSettings {
             connections: ConnectionSettings {
-                max: some(self.connections.unwrap_or_else(affordable_connections)),
-                max_per_address: of_address(self.address_connections, ADDRESS_CONNECTIONS),
+                open: quota(self.connections.unwrap_or_else(affordable_connections), self.address_connections, ADDRESS_CONNECTIONS),
                 head: some_ms(self.head_ms.unwrap_or(10_000)),
                 head_bytes: self.head_bytes.unwrap_or(64 << 10).max(LEAST_HEAD_BYTES),
                 head_fields: self.head_fields.unwrap_or(100).max(LEAST_HEAD_FIELDS),
@@ -298,20 +287,13 @@ impl HttpFlags {
                 streams: self.http2_streams.unwrap_or(100).max(1),
                 overhead_frames: NonZeroU32::new(self.http2_overhead_frames.unwrap_or(HTTP2_OVERHEAD_FRAMES)),
             },
-            followers: FollowerSettings {
-                max: some(self.followers.unwrap_or(FOLLOWERS)),
-                max_per_address: of_address(self.address_followers, ADDRESS_FOLLOWERS),
-            },
+            followers: quota(self.followers.unwrap_or(FOLLOWERS), self.address_followers, ADDRESS_FOLLOWERS),
             bodies: BodySettings {
                 time: some_ms(self.body_ms.unwrap_or(60_000)),
                 stall: some_ms(self.body_stall_ms.unwrap_or(10_000)),
-                held: some(self.body_bytes_held.unwrap_or(BODY_BYTES_HELD)),
-                held_of_address: of_address(self.address_body_bytes_held, BODY_BYTES_HELD / 4),
+                held: quota(self.body_bytes_held.unwrap_or(BODY_BYTES_HELD), self.address_body_bytes_held, BODY_BYTES_HELD / 4),
             },
-            answers: AnswerSettings {
-                held: some(self.answer_bytes_held.unwrap_or(ANSWER_BYTES_HELD)),
-                held_of_address: of_address(self.address_answer_bytes_held, ANSWER_BYTES_HELD / 4),
-            },
+            answers: quota(self.answer_bytes_held.unwrap_or(ANSWER_BYTES_HELD), self.address_answer_bytes_held, ANSWER_BYTES_HELD / 4),
         }
     }
 }
@@ -358,11 +340,11 @@ mod tests {
             flags.resolve(Ipv4Addr::LOCALHOST.into())
         };
         let alone = resolve(&[]).unwrap();
-        assert_eq!((alone.rate_limit, alone.intake.answers.held_of_address), (None, None));
+        assert_eq!((alone.rate_limit, alone.intake.answers.max_per_address), (None, None));
         assert_eq!(alone.failed_runs.refused_of_address, None);
         let behind = resolve(&["127.0.0.1", " ::1", "10.0.0.0/8"]).unwrap();
         assert_eq!((behind.proxies.trusted.len(), behind.rate_limit.map(NonZeroU32::get)), (3, Some(100)));
-        assert_eq!(behind.intake.answers.held_of_address, Some(ANSWER_BYTES_HELD / 4));
+        assert_eq!(behind.intake.answers.max_per_address, Some(ANSWER_BYTES_HELD / 4));
         assert_eq!(behind.failed_runs.refused_of_address.map(NonZeroU32::get), Some(60));
         assert_eq!((alone.failed_runs.of_address, behind.failed_runs.of_address.map(NonZeroU32::get)), (None, Some(60)));
         assert_eq!((alone.joins.of_address, behind.joins.of_address), (None, Some(ADDRESS_JOINS)));

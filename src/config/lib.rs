@@ -36,11 +36,8 @@ pub use self::{
     environment::{misspelled, secret_on_command_line, selects_database, without_empty},
     error::{ParseError, SettingsError},
     host::HostFlags,
-    http::{
-        AnswerSettings, BodySettings, ConnectionSettings, FollowerSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings,
-        ProxySettings,
-    },
-    mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
+    http::{BodySettings, ConnectionSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings, ProxySettings, QuotaSettings},
+    mcp::{McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
     retention::{RetentionFlags, RetentionSettings},
     sandbox::{SandboxFlags, SandboxSettings},

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
-use super::{error::SettingsError, layered::flags};
+use super::{error::SettingsError, http::QuotaSettings, layered::flags};
 
 flags! {
 /// Flags for the MCP front end.
@@ -50,7 +50,7 @@ pub struct McpSettings {
     /// Limits on tasks.
     pub tasks: TaskSettings,
     /// Limits on streams of `subscriptions/listen`.
-    pub listeners: ListenerSettings,
+    pub listeners: QuotaSettings,
     /// Folder of tools with the names that the conformance suite requires, instead of the catalog.
     pub conformance_tools: Option<PathBuf>,
 }
@@ -58,23 +58,12 @@ pub struct McpSettings {
 /// Limits on long-running calls that run as tasks, and on their stored answers.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskSettings {
-    /// Maximum number of running tasks.
-    pub running: usize,
-    /// Maximum number of running tasks of one address.
-    pub running_of_address: usize,
+    /// Running tasks.
+    pub running: QuotaSettings,
     /// Maximum bytes of stored answers that no payment keeps.
     pub bytes: usize,
     /// How long such an answer is kept after the task has ended.
     pub kept: Duration,
-}
-
-/// Limits on open streams of `subscriptions/listen`.
-#[derive(Debug, Clone, Copy)]
-pub struct ListenerSettings {
-    /// Maximum number in total.
-    pub max: usize,
-    /// Maximum number for one address.
-    pub max_per_address: usize,
 }
 
 impl McpFlags {
@@ -85,6 +74,10 @@ impl McpFlags {
         if self.mcp_conformance_tools.is_some() && !loopback {
             return Err(SettingsError::ConformanceInPublic(listen));
         }
+        let quota = |max: Option<usize>, of_address: Option<usize>| QuotaSettings {
+            max: max.or(Some(1_024)),
+            max_per_address: of_address.or(Some(64)),
+        };
         Ok(McpSettings {
             hosts: self.mcp_hosts,
             origins: self.mcp_origins,
@@ -93,15 +86,11 @@ impl McpFlags {
             batch: self.mcp_batch.unwrap_or(20).max(1),
             progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),
             tasks: TaskSettings {
-                running: self.mcp_tasks.unwrap_or(1_024),
-                running_of_address: self.mcp_address_tasks.unwrap_or(64),
+                running: quota(self.mcp_tasks, self.mcp_address_tasks),
                 bytes: self.mcp_task_bytes.unwrap_or(32 << 20),
                 kept: Duration::from_secs(self.mcp_task_minutes.unwrap_or(10).saturating_mul(60)),
             },
-            listeners: ListenerSettings {
-                max: self.mcp_listeners.unwrap_or(1_024),
-                max_per_address: self.mcp_address_listeners.unwrap_or(64),
-            },
+            listeners: quota(self.mcp_listeners, self.mcp_address_listeners),
         })
     }
 }

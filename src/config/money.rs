@@ -172,7 +172,7 @@ impl MoneySettings {
     /// Returns the kind of money that the host takes, which is the same on all its networks.
     #[must_use]
     pub fn kind(&self) -> MoneyKind {
-        match self.networks.iter().any(|on| on.facilitator.is_simulated()) {
+        match self.networks.iter().any(|on| on.facilitator == FacilitatorKind::Simulated) {
             true => MoneyKind::Simulated,
             false => MoneyKind::Real,
         }
@@ -209,11 +209,11 @@ impl MoneyFlags {
         let networks = self.networks()?;
         let kind_where = |is: fn(FacilitatorKind) -> bool| networks.iter().map(|network| network.facilitator).find(|kind| is(*kind));
         let gas_key = HiddenValue::given_or_in(self.gas_key.clone(), self.gas_key_file.as_deref())?;
-        if let (None, Some(kind)) = (&gas_key, kind_where(FacilitatorKind::sends_transactions)) {
+        if let (None, Some(kind)) = (&gas_key, kind_where(|kind| kind == FacilitatorKind::Evm)) {
             return Err(SettingsError::NoGasKey(kind));
         }
-        let plays = kind_where(FacilitatorKind::is_simulated).is_some();
-        if plays && kind_where(|kind| !kind.is_simulated()).is_some() {
+        let plays = kind_where(|kind| kind == FacilitatorKind::Simulated).is_some();
+        if plays && kind_where(|kind| kind != FacilitatorKind::Simulated).is_some() {
             return Err(SettingsError::PlayAndRealMoney);
         }
         let network_where = |is_test| networks.iter().map(|on| on.network).find(|network| network.is_test == is_test);
@@ -308,7 +308,7 @@ impl MoneyFlags {
                     Some(text) => usd(&text).map_err(|reason| SettingsError::LeastSettlement { text, reason })?,
                     None => self.least_settlement_usd.unwrap_or(usual),
                 };
-                let least_settlement = if on.facilitator.sends_transactions() { least_settlement } else { MicroUsd::ZERO };
+                let least_settlement = if on.facilitator == FacilitatorKind::Evm { least_settlement } else { MicroUsd::ZERO };
                 Ok(NetworkSettings { confirmations, least_settlement, ..on })
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -341,16 +341,16 @@ impl MoneyFlags {
             return Err(SettingsError::NotSettledBy { facilitator, network: network.caip2 });
         }
         let known = url.is_none();
-        let url = url.or_else(|| self.facilitator_url.clone()).filter(|_| facilitator.is_remote());
-        if facilitator.is_remote() && url.is_none() {
+        let url = url.or_else(|| self.facilitator_url.clone()).filter(|_| facilitator == FacilitatorKind::Http);
+        if facilitator == FacilitatorKind::Http && url.is_none() {
             return Err(SettingsError::NoFacilitatorUrl(facilitator));
         }
-        if facilitator.sends_transactions() && rpc_url.is_none() {
+        if facilitator == FacilitatorKind::Evm && rpc_url.is_none() {
             return Err(SettingsError::NoNode { facilitator, network: network.caip2 });
         }
         let pay_to = match (network.family, &self.pay_to, &self.pay_to_solana) {
             (Family::Evm { .. }, Some(pay_to), _) | (Family::Solana, _, Some(pay_to)) => pay_to.as_str(),
-            (Family::Evm { .. }, None, _) if facilitator.is_simulated() => SIMULATED_PAY_TO,
+            (Family::Evm { .. }, None, _) if facilitator == FacilitatorKind::Simulated => SIMULATED_PAY_TO,
             (Family::Evm { .. }, None, _) => return Err(SettingsError::NoPayTo { facilitator, setting: "TOLLHOUSE_PAY_TO" }),
             (Family::Solana, _, None) => return Err(SettingsError::NoPayTo { facilitator, setting: "TOLLHOUSE_PAY_TO_SOLANA" }),
         };

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, path::PathBuf};
 
-use tollhouse_pool::Users;
+use tollhouse_pool::PoolConfig;
 use tollhouse_protocol::{JailLayer, Tier, limits::CALL_BYTES};
 
 use super::{error::SettingsError, layered::flags};
@@ -44,31 +44,11 @@ pub struct SandboxFlags {
 }
 }
 
-/// Settings of worker processes. `None` means the pool's default.
+/// Settings of worker processes and of what handlers can reach.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {
-    /// Path of the `tollhouse-worker` binary.
-    pub worker: PathBuf,
-    /// Number of blank workers kept ready.
-    pub spares: Option<usize>,
-    /// Maximum number of handlers that compute at the same time.
-    pub running: Option<usize>,
-    /// Number of calls sent ahead to a busy worker.
-    pub pipeline: Option<usize>,
-    /// Maximum number of worker processes.
-    pub processes: Option<usize>,
-    /// Maximum private memory of all workers together, in bytes.
-    pub memory: Option<u64>,
-    /// The least strict tier allowed for any tool.
-    pub tier: Tier,
-    /// Whether workers are forked from a zygote that has already booted.
-    pub zygote: bool,
-    /// Jail layers without which the host does not start.
-    pub strict: Vec<JailLayer>,
-    /// User ids that workers switch to.
-    pub users: Option<Users>,
-    /// Maximum bytes in transit between the host and all workers.
-    pub bytes: Option<usize>,
+    /// Settings of the pool of workers.
+    pub pool: PoolConfig,
     /// Hosts that the guard allows as exceptions, as `host:port`.
     pub guard_allow: Vec<String>,
 }
@@ -84,20 +64,21 @@ impl SandboxFlags {
         if !worker.is_file() {
             return Err(SettingsError::NoWorker(worker));
         }
-        Ok(SandboxSettings {
-            worker,
-            spares: within("--sandbox-spares", self.sandbox_spares, 0..=MAX_PROCESSES)?,
-            running: within("--sandbox-running", self.sandbox_running, 1..=MAX_PROCESSES)?,
-            pipeline: within("--sandbox-pipeline", self.sandbox_pipeline, 0..=MAX_AHEAD)?,
-            processes: within("--sandbox-processes", self.sandbox_processes, 1..=MAX_PROCESSES)?,
-            memory: within("--sandbox-memory", self.sandbox_memory, LEAST_MEMORY..=u64::MAX)?,
-            tier: self.sandbox_tier.map_or(Ok(Tier::default()), |name| tier(&name))?,
-            zygote: self.sandbox_zygote.unwrap_or(self.sandbox_strict.is_empty()),
-            strict: self.sandbox_strict.iter().map(|name| layer(name)).collect::<Result<_, _>>()?,
-            users: self.sandbox_users.map(|range| range.parse()).transpose()?,
-            bytes: within("--sandbox-bytes", self.sandbox_bytes, CALL_BYTES..=usize::MAX)?,
-            guard_allow: self.guard_allow,
-        })
+        let mut pool = PoolConfig::new(worker);
+        pool.spares = within("--sandbox-spares", self.sandbox_spares, pool.spares, 0..=MAX_PROCESSES)?;
+        pool.running = within("--sandbox-running", self.sandbox_running, pool.running, 1..=MAX_PROCESSES)?;
+        pool.pipeline = within("--sandbox-pipeline", self.sandbox_pipeline, pool.pipeline, 0..=MAX_AHEAD)?;
+        pool.users = self.sandbox_users.map_or(Ok(pool.users), |range| range.parse())?;
+        let max_processes = pool.max_processes.min(pool.users.max());
+        pool.max_processes = within("--sandbox-processes", self.sandbox_processes, max_processes, 1..=MAX_PROCESSES)?;
+        pool.memory = within("--sandbox-memory", self.sandbox_memory, pool.memory, LEAST_MEMORY..=u64::MAX)?;
+        pool.tier = self.sandbox_tier.map_or(Ok(pool.tier), |name| tier(&name))?;
+        if !self.sandbox_zygote.unwrap_or(self.sandbox_strict.is_empty()) {
+            pool.zygote_forks = 0;
+        }
+        pool.strict = self.sandbox_strict.iter().map(|name| layer(name)).collect::<Result<_, _>>()?;
+        pool.bytes = within("--sandbox-bytes", self.sandbox_bytes, pool.bytes, CALL_BYTES..=usize::MAX)?;
+        Ok(SandboxSettings { pool, guard_allow: self.guard_allow })
     }
 }
 
@@ -110,18 +91,19 @@ fn tier(name: &str) -> Result<Tier, SettingsError> {
     Tier::named(name).ok_or_else(|| SettingsError::Tier(name.to_owned()))
 }
 
-/// Checks that a value is in a range that can work.
+/// Returns the value, which must be in a range that can work, or `default`.
 fn within<T: Copy + PartialOrd + TryInto<u64>>(
     flag: &'static str,
     value: Option<T>,
+    default: T,
     range: RangeInclusive<T>,
-) -> Result<Option<T>, SettingsError> {
+) -> Result<T, SettingsError> {
     let number = |value: T| value.try_into().unwrap_or(u64::MAX);
     match value {
         Some(given) if !range.contains(&given) => {
             Err(SettingsError::Range { flag, given: number(given), least: number(*range.start()), max: number(*range.end()) })
         }
-        _ => Ok(value),
+        _ => Ok(value.unwrap_or(default)),
     }
 }
 
@@ -145,8 +127,8 @@ mod tests {
     fn every_layer_may_be_named_and_nothing_else() {
         let names = JailLayer::ALL.map(|layer| layer.to_string());
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        assert_eq!(resolved(&names, None).unwrap().strict, JailLayer::ALL);
-        assert_eq!(resolved(&["seccomp", " no_new_privs"], None).unwrap().strict, [JailLayer::Seccomp, JailLayer::NoNewPrivs]);
+        assert_eq!(resolved(&names, None).unwrap().pool.strict, JailLayer::ALL);
+        assert_eq!(resolved(&["seccomp", " no_new_privs"], None).unwrap().pool.strict, [JailLayer::Seccomp, JailLayer::NoNewPrivs]);
         let refused = resolved(&["seccomp", "Landlock"], None).unwrap_err().to_string();
         assert!(refused.contains("`Landlock`") && refused.contains("landlock, seccomp"), "{refused}");
     }
@@ -155,12 +137,13 @@ mod tests {
     fn unknown_tier_is_rejected() {
         assert_eq!(Tier::ALL.map(|name| tier(&name.to_string()).unwrap()), Tier::ALL);
         assert!(matches!(tier("Jit"), Err(SettingsError::Tier(_))));
-        assert_eq!(resolved(&[], None).unwrap().tier, Tier::Jit);
+        assert_eq!(resolved(&[], None).unwrap().pool.tier, Tier::Jit);
     }
 
     #[test]
     fn workers_are_forked_by_default() {
-        assert!(resolved(&[], None).unwrap().zygote && !resolved(&["seccomp"], None).unwrap().zygote);
+        let forks = |settings: Result<SandboxSettings, SettingsError>| settings.unwrap().pool.zygote_forks > 0;
+        assert!(forks(resolved(&[], None)) && !forks(resolved(&["seccomp"], None)));
         for message in [true, false] {
             let sandbox_strict = if message { vec!["seccomp".to_owned()] } else { Vec::new() };
             let flags = SandboxFlags {
@@ -169,14 +152,14 @@ mod tests {
                 sandbox_strict,
                 ..SandboxFlags::default()
             };
-            assert_eq!(flags.resolve().unwrap().zygote, message);
+            assert_eq!(forks(flags.resolve()), message);
         }
     }
 
     #[test]
     fn users_are_a_range() {
-        assert_eq!(resolved(&[], Some("70000-70999")).unwrap().users, "70000-70999".parse().ok());
-        assert_eq!(resolved(&[], None).unwrap().users, None);
+        assert_eq!(resolved(&[], Some("70000-70999")).unwrap().pool.users, "70000-70999".parse::<tollhouse_pool::Users>().unwrap());
+        assert_eq!(resolved(&[], None).unwrap().pool.users, PoolConfig::new("").users);
         for range in ["70000", "5-1"] {
             let refused = resolved(&[], Some(range)).unwrap_err();
             let cause = std::error::Error::source(&refused).unwrap().to_string();

@@ -12,7 +12,7 @@ use tollhouse_call::{CallError, PaidFailure};
 use tollhouse_money::X402Challenge;
 
 pub use self::{from::AboutBody, response::code_of};
-use super::error_codes::{Charged, Code};
+use super::error_codes::Code;
 
 tokio::task_local! {
     /// The id of the request being answered.
@@ -102,11 +102,6 @@ impl ApiError {
         self
     }
 
-    fn challenged(mut self, challenge: &Arc<X402Challenge>) -> Self {
-        self.challenge = Some(Arc::clone(challenge));
-        self
-    }
-
     /// Returns the code.
     pub fn code(&self) -> Code {
         self.code
@@ -122,10 +117,6 @@ impl ApiError {
         self.retry_after_secs
     }
 
-    pub(crate) fn policy(&self) -> Option<RateLimitPolicy> {
-        self.policy
-    }
-
     /// Returns the payment challenge. Every 402 has one, and so does a payment that was made for something else.
     pub fn challenge(&self) -> Option<&X402Challenge> {
         self.challenge.as_deref()
@@ -138,11 +129,7 @@ impl ApiError {
         if let Ok(request) = REQUEST.try_with(RequestId::to_string) {
             error["requestId"] = json!(request);
         }
-        error["charged"] = match row.charged {
-            Charged::No => json!(false),
-            Charged::Earlier => json!(true),
-            Charged::Unknown => json!("unknown"),
-        };
+        error["charged"] = json!(row.charged);
         if let Some(hint) = self.hint.as_deref().or(row.hint) {
             error["hint"] = json!(hint);
         }

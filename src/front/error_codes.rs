@@ -5,51 +5,7 @@
 
 use axum::http::StatusCode;
 
-/// The party that can fix an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Party {
-    /// The caller.
-    Caller,
-    /// The builder of the called tool.
-    Tool,
-    /// The operator of the host.
-    Host,
-}
-
-impl Party {
-    /// Returns its name in the envelope.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Caller => "caller",
-            Self::Tool => "tool",
-            Self::Host => "host",
-        }
-    }
-}
-
-/// Whether the caller was charged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Charged {
-    /// Not charged.
-    No,
-    /// Charged once, when the call that the payment was for ended.
-    Earlier,
-    /// Unknown until the open settlement is resolved.
-    Unknown,
-}
-
-impl Charged {
-    /// Returns its name in logs and documentation.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::No => "no",
-            Self::Earlier => "yes",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+pub use tollhouse_api::{Charged, FaultParty as Party};
 
 /// The fixed properties of a code.
 #[derive(Debug)]
@@ -145,11 +101,11 @@ codes! {
         "Send the request that the payment was made for, or sign a new payment";
     PaymentInProgress "payment_in_progress" CONFLICT Caller No "Another request is using this payment"
         "Check GET /ai/payments/{paymentId} for the result. Do not pay again before that";
-    AnswerExpired "answer_expired" GONE Caller Earlier "The call was charged, and its stored answer has expired"
+    AnswerExpired "answer_expired" GONE Caller Yes "The call was charged, and its stored answer has expired"
         "Answers are stored for 24 hours, and the receipt stays valid. This `Idempotency-Key` does not run the tool again, so send a new key for another call";
-    AnswerOwed "answer_owed" CONFLICT Tool Earlier "The call was charged before its run, and the tool does not accept calls now"
+    AnswerOwed "answer_owed" CONFLICT Tool Yes "The call was charged before its run, and the tool does not accept calls now"
         "Retry with the same payment once the tool accepts calls. It then runs without another charge";
-    NoMoreRuns "no_more_runs" GONE Caller Earlier "The call was charged before its run, and no runs are left"
+    NoMoreRuns "no_more_runs" GONE Caller Yes "The call was charged before its run, and no runs are left"
         "The receipt stays valid. Ask the tool's builder or the operator of the host for a refund";
     QuoteExpired "quote_expired" CONFLICT Caller No "The quote has expired"
         "Call with the quote in `error.quote`, or without a quote at the current price. Sign a new payment if the amount differs";
@@ -206,7 +162,7 @@ codes! {
     RateLimited "rate_limited" TOO_MANY_REQUESTS Caller No "Too many requests; `Retry-After` has the seconds to wait";
     HandlerFailed "handler_failed" BAD_GATEWAY Tool No "The handler failed"
         "Retry, or report it to the tool's builder";
-    PaidRunFailed "paid_run_failed" BAD_GATEWAY Tool Earlier "The call was charged before its run, and the run failed"
+    PaidRunFailed "paid_run_failed" BAD_GATEWAY Tool Yes "The call was charged before its run, and the run failed"
         "Retry with the same payment. The tool runs again without another charge";
     InvalidOutput "invalid_output" BAD_GATEWAY Tool No "The result does not match the tool's `outputSchema`"
         "Retry, or report it to the tool's builder";
@@ -246,7 +202,7 @@ codes! {
         "A retry on this host does not help. The operator of the host must restore the source";
     SecretsUnavailable "secrets_unavailable" SERVICE_UNAVAILABLE Host No "A secret of the tool cannot be decrypted"
         "The operator of the host must fix this";
-    AnswerLost "answer_lost" INTERNAL_SERVER_ERROR Host Earlier "The payment was charged, and its answer is lost"
+    AnswerLost "answer_lost" INTERNAL_SERVER_ERROR Host Yes "The payment was charged, and its answer is lost"
         "The receipt stays valid, and nothing runs or is charged again. Ask the operator of the host for a refund";
     Internal "internal" INTERNAL_SERVER_ERROR Host No "The host failed"
         "Retry, or report the `requestId` to the operator of the host";

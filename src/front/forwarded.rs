@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::http::{HeaderMap, HeaderName, header};
-use serde::Serialize;
+use tollhouse_api::HealthWarning;
 use tollhouse_config::{ForwardedHeader, ProxySettings};
 use url::{Host, Url};
 
@@ -20,17 +20,6 @@ const REMEDY: &str =
 
 /// The setting that makes URLs in answers those at which clients reach the host.
 const BASE_URL_REMEDY: &str = "set TOLLHOUSE_BASE_URL (--base-url) to the https URL of the proxy";
-
-/// A warning for the operator about how the host is reached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Warning {
-    /// The code, for programs.
-    pub code: &'static str,
-    /// The message, for people.
-    pub message: String,
-    /// The setting to change.
-    pub remedy: &'static str,
-}
 
 /// The proxies trusted to name the client's address.
 #[derive(Debug)]
@@ -62,14 +51,14 @@ impl Proxies {
     /// Logs the warning that applies before the first request, if any.
     pub fn warn_at_start(&self) {
         if self.expected {
-            let Warning { message, .. } = expected_proxy();
+            let HealthWarning { message, .. } = expected_proxy();
             tracing::warn!(remedy = REMEDY, "{message}");
         }
     }
 
     /// Returns the warnings that apply now.
     #[must_use]
-    pub fn warnings(&self) -> Vec<Warning> {
+    pub fn warnings(&self) -> Vec<HealthWarning> {
         let proxy = match (self.seen.load(Relaxed), self.expected) {
             (true, _) => Some(untrusted_proxy()),
             (false, true) => Some(expected_proxy()),
@@ -131,7 +120,7 @@ impl Proxies {
     fn warn_about_proxy(&self, peer: IpAddr, headers: &HeaderMap) {
         let passes_on = || headers.contains_key(&X_FORWARDED_FOR) || headers.contains_key(header::FORWARDED);
         if is_near(peer) && passes_on() && !self.seen.swap(true, Relaxed) {
-            let Warning { message, .. } = untrusted_proxy();
+            let HealthWarning { message, .. } = untrusted_proxy();
             tracing::warn!(proxy = %peer, remedy = REMEDY, "{message}");
         }
     }
@@ -139,7 +128,7 @@ impl Proxies {
     /// Warns once about a proxy that clients reach over https while the base URL is not https.
     fn warn_about_https(&self, peer: IpAddr, headers: &HeaderMap) {
         if self.is_base_url_plain && !self.seen_https.load(Relaxed) && came_by_https(headers) && !self.seen_https.swap(true, Relaxed) {
-            let Warning { message, .. } = base_url_missing();
+            let HealthWarning { message, .. } = base_url_missing();
             tracing::warn!(proxy = %peer, remedy = BASE_URL_REMEDY, "{message}");
         }
     }
@@ -168,27 +157,27 @@ fn came_by_https(headers: &HeaderMap) -> bool {
 
 /// Returns the warning for a host that is public only through a proxy on its machine and does not trust the proxy.
 #[must_use]
-pub fn before_a_proxy(settings: &ProxySettings, listen: IpAddr, base_url: Option<&str>) -> Option<Warning> {
+pub fn before_a_proxy(settings: &ProxySettings, listen: IpAddr, base_url: Option<&str>) -> Option<HealthWarning> {
     let behind = settings.trusted.is_empty() && listen.is_loopback() && base_url.is_some_and(|url| !is_local_url(url));
     behind.then(expected_proxy)
 }
 
-fn expected_proxy() -> Warning {
+fn expected_proxy() -> HealthWarning {
     let message = "the host listens on loopback and has a public URL, so all clients share the address of its proxy: when one client is \
                    slowed down, for example for wrong credentials, all are";
-    Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
+    HealthWarning { code: "proxy_not_trusted".into(), message: message.to_owned(), remedy: REMEDY.into() }
 }
 
-fn untrusted_proxy() -> Warning {
+fn untrusted_proxy() -> HealthWarning {
     let message = "a proxy forwards requests but is not trusted to name the client's address: when one of its clients is slowed down, \
                    for example for wrong credentials, all of them are";
-    Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
+    HealthWarning { code: "proxy_not_trusted".into(), message: message.to_owned(), remedy: REMEDY.into() }
 }
 
-fn base_url_missing() -> Warning {
+fn base_url_missing() -> HealthWarning {
     let message = "clients reach a proxy over https, but no https base URL is set: challenges, receipts and links contain an address that \
                    clients cannot reach";
-    Warning { code: "base_url_missing", message: message.to_owned(), remedy: BASE_URL_REMEDY }
+    HealthWarning { code: "base_url_missing".into(), message: message.to_owned(), remedy: BASE_URL_REMEDY.into() }
 }
 
 /// Returns whether a URL points to this machine.

@@ -48,7 +48,7 @@ pub use self::{
     auth_failures::{CredentialCheck, Sender},
     caller::Authenticator,
     error_codes::{Charged, Code, CodeRow, Party},
-    forwarded::{Proxies, Warning, before_a_proxy},
+    forwarded::{Proxies, before_a_proxy},
     front_services::FrontServices,
     memory_budget::MemoryBudget,
     middleware::{ErrorWording, ErrorWriter, ErrorWriterFactory, Fronts, HostCheck, RequestCheck},

@@ -38,9 +38,9 @@ impl MemoryBudget {
         let IntakeSettings { connections, followers, bodies, answers } = settings.clone();
         Self {
             followers: Quota::new(followers.max, followers.max_per_address),
-            open: Quota::new(connections.max, connections.max_per_address),
-            held: Quota::with_reserve(bodies.held, bodies.held_of_address),
-            answers: Quota::new(answers.held, answers.held_of_address),
+            open: Quota::new(connections.open.max, connections.open.max_per_address),
+            held: Quota::with_reserve(bodies.held.max, bodies.held.max_per_address),
+            answers: Quota::new(answers.max, answers.max_per_address),
             connections,
             bodies,
         }

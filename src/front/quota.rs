@@ -112,10 +112,8 @@ impl Quota {
         if let Some(max) = self.max.filter(|max| used.all.saturating_add(more) > max - reserve(*max)) {
             return Err(QuotaFull::All(max));
         }
-        match self.max_per_address.filter(|max| address_use.saturating_add(more) > *max) {
-            Some(max) => Err(QuotaFull::Address(max)),
-            None => Ok(()),
-        }
+        let full = self.max_per_address.filter(|max| address_use.saturating_add(more) > *max);
+        full.map_or(Ok(()), |max| Err(QuotaFull::Address(max)))
     }
 
     fn add(&self, used: &mut QuotaUse, address: IpAddr, more: usize) {
@@ -160,14 +158,12 @@ impl QuotaShare {
     /// The limit was reached. Then nothing is added.
     pub(crate) fn take_of_all(&mut self, more: usize) -> Result<(), QuotaFull> {
         let mut used = self.quota.used.lock();
-        match self.quota.max.filter(|max| used.all.saturating_add(more) > *max) {
-            Some(max) => Err(QuotaFull::All(max)),
-            None => {
-                self.quota.add(&mut used, self.address, more);
-                self.amount += more;
-                Ok(())
-            }
+        if let Some(max) = self.quota.max.filter(|max| used.all.saturating_add(more) > *max) {
+            return Err(QuotaFull::All(max));
         }
+        self.quota.add(&mut used, self.address, more);
+        self.amount += more;
+        Ok(())
     }
 
     /// Takes `more` even beyond the limits, because it is already in memory.

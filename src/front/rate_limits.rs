@@ -154,10 +154,8 @@ impl Limits {
     ///
     /// 429 if the sender has failed too often.
     pub async fn begin_check(&self, sender: Option<Sender>) -> Result<CredentialCheck, ApiError> {
-        match (&self.failures, sender) {
-            (Some(failures), Some(sender)) => failures.begin(sender).await,
-            (None, _) | (_, None) => Ok(CredentialCheck::UNLIMITED),
-        }
+        let Some((failures, sender)) = self.failures.as_ref().zip(sender) else { return Ok(CredentialCheck::UNLIMITED) };
+        failures.begin(sender).await
     }
 
     /// Does the same for a guess at the request of a paid registration.
@@ -166,10 +164,8 @@ impl Limits {
     ///
     /// 429 if the sender has failed too often.
     pub async fn begin_registration(&self, sender: Option<Sender>) -> Result<CredentialCheck, ApiError> {
-        match (&self.failures, sender) {
-            (Some(failures), Some(sender)) => failures.begin_registration(sender).await,
-            (None, _) | (_, None) => Ok(CredentialCheck::UNLIMITED),
-        }
+        let Some((failures, sender)) = self.failures.as_ref().zip(sender) else { return Ok(CredentialCheck::UNLIMITED) };
+        failures.begin_registration(sender).await
     }
 
     /// Counts a credential that has become wrong since it was checked, such as that of a session.

@@ -2,10 +2,10 @@
 //! rescans for admins.
 
 use tollhouse_api::{
-    EndpointSummaryPage, Narrowing, PendingReview, Policy, PolicyCheckResponse, PolicyResponse, RescanCounts, RescanResponse, ReviewPage,
+    EndpointSummaryPage, PendingReview, Policy, PolicyCheckResponse, PolicyDraft, PolicyResponse, RescanResponse, ReviewPage,
     ReviewVerdict, True,
 };
-use tollhouse_catalog::{PolicyDraft, PolicyInForce, ReviewDecision, ReviewQueuePosition, ShownEndpoint};
+use tollhouse_catalog::{PolicyInForce, ReviewQueuePosition, ShownEndpoint};
 use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, cursor};
 use tollhouse_tool::{EndpointState, Owner};
 
@@ -55,15 +55,8 @@ async fn set_policy(_: Admin, State(http): State<Http>, headers: HeaderMap, Body
 
 /// Shows the effect of a policy. Changes nothing, and has no entry in the audit trail.
 async fn check_policy(_: Admin, State(http): State<Http>, Body(draft): Body<PolicyDraft>) -> JsonResult<PolicyCheckResponse> {
-    let impact = http.catalog.would_narrow(draft, http.long_running_ms).await;
-    let impact = impact.map_err(|error| error.about(PolicyDraft::CODE))?;
-    let narrows = Narrowing {
-        endpoints: impact.endpoints,
-        limits: convert::limits(&impact.limits),
-        tier: impact.tier,
-        long_running: impact.long_running,
-        slugs: impact.slugs,
-    };
+    let narrows = http.catalog.would_narrow(draft, http.long_running_ms).await;
+    let narrows = narrows.map_err(|error| error.about(PolicyDraft::CODE))?;
     Ok(Json(PolicyCheckResponse { ok: True, narrows }))
 }
 
@@ -140,17 +133,14 @@ async fn decide(
     headers: HeaderMap,
     Body(verdict): Body<ReviewVerdict>,
 ) -> Answer {
-    let ReviewVerdict { decision, capabilities, allowed_hosts, limits, tier, reason } = verdict;
-    let verdict = ReviewDecision { decision, capabilities, allowed_hosts, limits, tier, reason };
     let live = http.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
     let live = live.map_err(|error| error.about(ReviewVerdict::CODE))?;
-    tracing::info!(endpoint.slug = slug, ?decision, "a tool was reviewed");
+    tracing::info!(endpoint.slug = slug, decision = ?verdict.decision, "a tool was reviewed");
     Ok(owned(&http, &live))
 }
 
 /// Scans the tools of all builders with the current rules. Responds when the scan is complete.
 async fn rescan(_: Admin, State(http): State<Http>) -> JsonResult<RescanResponse> {
-    let found = http.catalog.rescan().await?;
-    let rescan = RescanCounts { endpoints: found.endpoints, review: found.review, blocked: found.blocked };
+    let rescan = http.catalog.rescan().await?;
     Ok(Json(RescanResponse { ok: True, rescan }))
 }

@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::json;
-use tollhouse_api::{CallPage, Metrics, MetricsBucket, True};
+use tollhouse_api::{CallPage, Metrics, True};
 use tollhouse_base::{id::EndpointId, time_param::TimeParam};
-use tollhouse_call::{CallPosition, CallQuery, ERROR_STATUS, History, OutcomeFilter, Series, SeriesQuery, SeriesStep, StoredCall};
+use tollhouse_call::{CallPosition, CallQuery, ERROR_STATUS, History, OutcomeFilter, SeriesQuery, SeriesStep, StoredCall};
 use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
 use tollhouse_front::{ApiError, Code, sse};
 use tollhouse_store::StoreError;
 
 use crate::{
     Admin, Answer, Http, IntoResponse as _, Json, JsonResult, ManagedEndpoint, PageLimit, Parts, Route, Services, State, bad_cursor,
-    convert,
     event_stream::{self, FollowSource, StreamEntry},
     get,
     page::reject_until,
@@ -59,8 +58,7 @@ async fn calls(managed: ManagedEndpoint<CallsQuery>, State(http): State<Http>, r
     }
     let cursor = requested.cursor.map(|cursor| CallPosition::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = http.history.list(&endpoint, &CallQuery { since, until, ending, limit: requested.limit.0, cursor }).await?;
-    let calls = page.calls.iter().map(convert::call).collect();
-    Ok(Json(CallPage { ok: True, calls, next_cursor: page.next.map(|next| next.to_cursor()) }).into_response())
+    Ok(Json(CallPage { ok: True, calls: page.calls, next_cursor: page.next.map(|next| next.to_cursor()) }).into_response())
 }
 
 /// Returns the ending if a call can have it.
@@ -75,26 +73,11 @@ fn known(ending: OutcomeFilter) -> Result<OutcomeFilter, ApiError> {
 
 async fn metrics(managed: ManagedEndpoint<MetricsQuery>, State(http): State<Http>) -> JsonResult<Metrics> {
     let ManagedEndpoint { shown, requested: request, .. } = managed;
-    let series = http.metrics.series(&shown.endpoint.id, request.validate(&http)?).await?;
-    Ok(series_json(series))
+    Ok(Json(http.metrics.series(&shown.endpoint.id, request.validate(&http)?).await?))
 }
 
 async fn host_metrics(Admin(request): Admin<MetricsQuery>, State(http): State<Http>) -> JsonResult<Metrics> {
-    let series = http.metrics.series_of_all(request.validate(&http)?).await?;
-    Ok(series_json(series))
-}
-
-fn series_json(Series { since, step, buckets }: Series) -> Json<Metrics> {
-    let buckets = buckets.into_iter().map(|bucket| MetricsBucket {
-        at: bucket.at,
-        calls: bucket.calls,
-        paid: bucket.paid,
-        failed: bucket.failed,
-        gross_usd: bucket.gross_usd,
-        p50_ms: bucket.p50_ms,
-        p95_ms: bucket.p95_ms,
-    });
-    Json(Metrics { since, step: step.into(), buckets: buckets.collect(), ok: True })
+    Ok(Json(http.metrics.series_of_all(request.validate(&http)?).await?))
 }
 
 impl MetricsQuery {
@@ -132,7 +115,7 @@ impl FollowSource for Calls {
     }
 
     fn entry(&self, item: &StoredCall) -> Option<StreamEntry> {
-        let entry = || StreamEntry { id: item.position.to_cursor(), name: "call", data: json!(convert::call(&item.call)) };
+        let entry = || StreamEntry { id: item.position.to_cursor(), name: "call", data: json!(item.call) };
         self.query.wants(&item.call).then(entry)
     }
 }

@@ -4,11 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tollhouse_account::audit;
 use tollhouse_api as api;
-use tollhouse_call::{CallOutcome, CallRecord, Charge};
-use tollhouse_capability::{
-    LogEntry,
-    secret::{SecretInfo, Visibility},
-};
+use tollhouse_capability::LogEntry;
 use tollhouse_event::Event;
 use tollhouse_money::{
     Credit,
@@ -56,50 +52,9 @@ pub(super) fn event(event: &Event) -> api::Event {
     api::Event { id, kind: json!(kind).as_str().unwrap_or_default().to_owned(), at, endpoint_slug, data }
 }
 
-pub(super) fn call(call: &CallRecord) -> api::Call {
-    let call = call.clone();
-    api::Call {
-        call_id: call.call_id,
-        at: call.at,
-        outcome: match call.outcome {
-            CallOutcome::Succeeded => api::CallOutcome::Succeeded,
-            CallOutcome::Failed => api::CallOutcome::Failed,
-        },
-        code: call.code,
-        error: call.error,
-        thrown_at: call.throw_position,
-        charged: match call.charged {
-            Charge::No => api::Charged::No,
-            Charge::Yes => api::Charged::Yes,
-            Charge::Unknown => api::Charged::Unknown,
-        },
-        price_usd: call.price_usd,
-        owner: call.owner,
-        payment: call.payment,
-        duration_ms: call.duration_ms,
-        cpu_ms: call.cpu_ms,
-        tier: call.tier,
-        cold: call.cold,
-        input_bytes: call.input_bytes,
-        receipt_id: call.receipt_id,
-        version: call.version,
-        method: Some(call.method.into_owned()),
-        status: call.status,
-    }
-}
-
 pub(super) fn log_line(line: &LogEntry) -> api::LogLine {
     let LogEntry { at, level, message, fields, call_id, owner } = line.clone();
     api::LogLine { at, level, message, fields, call_id, owner }
-}
-
-pub(super) fn secret(secret: &SecretInfo) -> api::Secret {
-    let visibility = match secret.visibility {
-        Visibility::Env => api::SecretVisibility::Env,
-        Visibility::Auth => api::SecretVisibility::Auth,
-    };
-    let SecretInfo { name, created_at, updated_at, .. } = secret;
-    api::Secret { name: name.as_str().to_owned(), visibility, created_at: *created_at, updated_at: *updated_at }
 }
 
 pub(super) fn credit(credit: &Credit) -> api::Credit {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tollhouse_api as api;
 use tollhouse_base::{deserialize_error, offload::run_blocking};
-use tollhouse_catalog::{KeepsResponse, PolicyDraft};
+use tollhouse_catalog::KeepsResponse;
 use tollhouse_front::{ApiError, Code, body, peer};
 use tollhouse_tool::StaticResponse;
 
@@ -38,7 +38,7 @@ subjects! {
     api::MintCreditRequest: Code::InvalidCredit,
     api::PayoutSettingsDraft: Code::InvalidPayout,
     api::PayoutVerdict: Code::InvalidDecision,
-    PolicyDraft: Code::InvalidPolicy,
+    api::PolicyDraft: Code::InvalidPolicy,
     api::QuoteRequest: Code::InvalidMember,
     api::RefundRequest: Code::InvalidRefund,
     api::RegistrationRequest: Code::InvalidRegistration,

@@ -171,8 +171,7 @@ pub fn described() -> Value {
 }
 
 /// Returns all routes of the HTTP API.
-pub fn routes(services: Services) -> Routes {
-    let http = Arc::new(services);
+pub fn routes(http: Arc<Services>) -> Routes {
     let join = |routes: Vec<SubjectRoutes>| route::router(documented_routes(routes));
     let audited = middleware::from_fn_with_state(Arc::clone(&http), audit::enter);
     let barrier = middleware::from_fn_with_state(Arc::clone(&http), replication_barrier::wait);

@@ -39,7 +39,7 @@ async fn logs(managed: ManagedEndpoint<Query>, State(http): State<Http>, request
         let source = Lines { services: Arc::clone(&http.capabilities), endpoint, query: LogQuery { since: None, ..query } };
         return event_stream::stream(&http.shared, &request, source, from);
     }
-    let page = http.capabilities.logs().list(&endpoint, &query).await?.ok_or_else(bad_cursor)?;
+    let page = http.capabilities.logs.list(&endpoint, &query).await?.ok_or_else(bad_cursor)?;
     let logs = page.entries.iter().map(convert::log_line).collect();
     Ok(Json(LogPage { ok: True, logs, next_cursor: page.next_cursor }).into_response())
 }
@@ -57,15 +57,15 @@ impl FollowSource for Lines {
     type Item = FollowedLine;
 
     fn follow(&self) -> Result<Follower<Arc<FollowedLine>>, TooManyFollowers> {
-        self.services.logs().follow(&self.endpoint)
+        self.services.logs.follow(&self.endpoint)
     }
 
     async fn settle(&self) {
-        self.services.logs().flush().await;
+        self.services.logs.flush().await;
     }
 
     async fn after(&self, position: &LogPosition, limit: usize) -> Result<Vec<FollowedLine>, StoreError> {
-        self.services.logs().after(&self.endpoint, position, limit).await
+        self.services.logs.after(&self.endpoint, position, limit).await
     }
 
     fn place(item: &FollowedLine) -> LogPosition {

@@ -82,7 +82,6 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         timeout(STORE_TIMEOUT, money::count_unresolved(store, MAX_COUNTED)),
         stored(&http),
     );
-    let warnings = http.shared.proxies.warnings().into_iter();
     Json(Health {
         ok: True,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -90,8 +89,8 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         clock: http.replica.clock_is_wrong(),
         sandbox: json!(http.pool.status()),
         payment: http.payments.describe(),
-        facilitator: http.payments.facilitator_status(),
-        facilitators: http.payments.facilitator_statuses(),
+        facilitator: http.payments.facilitators().status(),
+        facilitators: http.payments.facilitators().statuses(),
         open_settlements: http.payments.open_intents(),
         unresolved_settlements: unresolved.ok().and_then(Result::ok),
         reorganized_settlements: reorganized.ok().and_then(Result::ok),
@@ -99,10 +98,7 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         stored,
         disk: json!(http.disk.usage()),
         intake: http.shared.intake.status(),
-        warnings: warnings
-            .map(|warning| HealthWarning { code: warning.code.into(), message: warning.message, remedy: warning.remedy.into() })
-            .chain(objects_warning(&http))
-            .collect(),
+        warnings: http.shared.proxies.warnings().into_iter().chain(objects_warning(&http)).collect(),
     })
 }
 

@@ -3,9 +3,8 @@
 use serde::Serialize;
 use serde_json::json;
 use tollhouse_api::{
-    ConversionQuote, ConversionRequest, ConversionService, Method, QuoteRequest, QuoteResponse, SellerQuote, SellerQuoteRequest, True,
+    ConversionQuote, ConversionRequest, ConversionService, QuoteRequest, QuoteResponse, SellerQuote, SellerQuoteRequest, True,
 };
-use tollhouse_call::SellerMethod;
 use tollhouse_front::{Code, body::SMALL_BODY_BYTES, header_names};
 use tollhouse_money::RouteStart;
 
@@ -78,10 +77,6 @@ async fn conversion(
 /// `POST /x402/quote`.
 async fn seller(State(http): State<Http>, CpuBudget(turn): CpuBudget, Body(request): Body<SellerQuoteRequest, SMALL_BODY_BYTES>) -> Answer {
     let SellerQuoteRequest { url, method, start_network, start_asset, from_address } = request;
-    let method = method.map(|method| match method {
-        Method::Get => SellerMethod::Get,
-        Method::Post => SellerMethod::Post,
-    });
     let (quote, route) = http.desk.seller((&url, method), start(start_network, start_asset, from_address), &turn).await?;
     Ok(uncached(SellerQuote { price: json!(quote), conversion: route.map(|route| json!(route)), ok: True }))
 }

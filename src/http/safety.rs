@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollhouse_api::{AbuseReports, Attestation, ReviewProcess, SafetyPolicy, SafetyPolicyResponse, SafetyRule, ScanOutcomes, True};
+use tollhouse_api::{AbuseReports, Attestation, ReviewProcess, SafetyPolicy, SafetyPolicyResponse, ScanOutcomes, True};
 
 use crate::{Http, Json, Route, State, open};
 
@@ -25,12 +25,6 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// Returns the policy in force.
 async fn policy(State(http): State<Http>) -> Json<SafetyPolicyResponse> {
-    let rules = http.scanner.rules().map(|rule| SafetyRule {
-        id: rule.id.to_owned(),
-        family: rule.family.to_owned(),
-        severity: rule.severity,
-        description: rule.description.to_owned(),
-    });
     let policy = SafetyPolicy {
         version: http.scanner.policy_version().to_owned(),
         attestation: Attestation { field: "safetyAttestation.accepted".into(), statement: STATEMENT.into() },
@@ -40,7 +34,7 @@ async fn policy(State(http): State<Http>) -> Json<SafetyPolicyResponse> {
             review: "Stored, and paused until an admin has decided.".into(),
             block: "Refused with 422 `content_blocked` and the ids of the rules, never the matched text. Nothing is stored.".into(),
         },
-        rules: rules.collect(),
+        rules: http.scanner.rules().collect(),
         review: ReviewProcess {
             process: "An admin sees the rule, the field, the line and the first two characters of what was found, and approves or rejects with a reason. The builder sees the decision, the rule, the field and the line.".into(),
             rescan: "Endpoints scanned under another version of the rules are scanned again when the host starts.".into(),

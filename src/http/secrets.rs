@@ -1,15 +1,13 @@
 //! `/ai/endpoints/{slug}/secrets` and `/ai/admin/secrets/rotate`. No response contains a value.
 
 use serde::Deserialize;
-use tollhouse_api::{
-    KeyRotation, KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SecretVisibility, SetSecretRequest, True,
-};
-use tollhouse_capability::secret::{RotationReport, SecretError, SecretName, Visibility};
+use tollhouse_api::{KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SetSecretRequest, True};
+use tollhouse_capability::secret::{SecretError, SecretName};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
 
-use crate::{Admin, Body, Http, Json, JsonResult, ManagedEndpoint, Route, Services, State, convert, delete, get, post};
+use crate::{Admin, Body, Http, Json, JsonResult, ManagedEndpoint, Route, Services, State, delete, get, post};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -28,21 +26,16 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn list(managed: ManagedEndpoint, State(http): State<Http>) -> JsonResult<SecretList> {
-    let secrets = http.secrets.list(&managed.shown.endpoint.id).await?;
-    Ok(Json(SecretList { ok: True, secrets: secrets.iter().map(convert::secret).collect() }))
+    Ok(Json(SecretList { ok: True, secrets: http.secrets.list(&managed.shown.endpoint.id).await? }))
 }
 
 async fn set(managed: ManagedEndpoint, State(http): State<Http>, Body(request): Body<SetSecretRequest>) -> JsonResult<SecretResponse> {
     let endpoint = &managed.shown.endpoint;
     let name: SecretName = request.name.parse()?;
     managed.not_frozen(&http.builders).await?;
-    let visibility = match request.visibility {
-        SecretVisibility::Env => Visibility::Env,
-        SecretVisibility::Auth => Visibility::Auth,
-    };
-    let set = http.secrets.set(&endpoint.into(), name, &request.value, visibility).await;
+    let set = http.secrets.set(&endpoint.into(), name, &request.value, request.visibility).await;
     retire(&http, endpoint, &set);
-    Ok(Json(SecretResponse { ok: True, secret: convert::secret(&set?) }))
+    Ok(Json(SecretResponse { ok: True, secret: set? }))
 }
 
 /// Retires the workers of a tool whose secrets changed or may have changed, because they may have kept an old value.
@@ -70,8 +63,7 @@ async fn remove(managed: ManagedEndpoint<SecretParam>, State(http): State<Http>)
 }
 
 async fn rotate(_: Admin, State(http): State<Http>) -> JsonResult<KeyRotationResponse> {
-    let rotated = http.secrets.rotate().await?;
-    http.replica.agree_on(replica::MASTER_KEY, &rotated.key_id).await?;
-    let RotationReport { key_id, resealed, unopened, retired, needed } = rotated;
-    Ok(Json(KeyRotationResponse { ok: True, rotation: KeyRotation { key_id, resealed, unopened, retired, needed } }))
+    let rotation = http.secrets.rotate().await?;
+    http.replica.agree_on(replica::MASTER_KEY, &rotation.key_id).await?;
+    Ok(Json(KeyRotationResponse { ok: True, rotation }))
 }

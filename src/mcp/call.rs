@@ -207,7 +207,7 @@ async fn admit(
 
 /// Waits for the end of a call, or until its caller disconnects.
 async fn wait(started: StartedCall, request: &CallRequest<'_>, services: &Services) -> CallEnd {
-    let ended = started.ended(request.subscriber.as_ref(), services.settings.progress);
+    let ended = started.ended(request.subscriber.as_ref(), services.settings.given.progress);
     let Some(caller_gone) = request.caller_gone else { return ended.await };
     tokio::select! {
         biased;

@@ -21,7 +21,7 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 pub(super) struct McpFront {
-    pub(super) services: Services,
+    pub(super) services: Arc<Services>,
     pub(super) tasks: Arc<Tasks>,
     pub(super) cancelable: Arc<CancelableCalls>,
     pub(super) remote_cancels: Arc<RemoteCancels>,
@@ -35,11 +35,12 @@ pub(super) struct McpFront {
 impl McpFront {
     /// Returns the state and starts its background tasks. Call it inside a tokio runtime.
     pub(super) fn new(services: Services) -> Self {
+        let services = Arc::new(services);
         let remote_cancels = RemoteCancels::new(Arc::clone(&services.store), services.clock.clone());
         let (tasks, cancelable) = (Tasks::new(&services, Arc::clone(&remote_cancels)), Arc::<CancelableCalls>::default());
         let running: [Weak<dyn Cancelable>; 2] = [Arc::downgrade(&tasks) as _, Arc::downgrade(&cancelable) as _];
         remote_cancels.follow(running);
-        let listeners = Listeners::new(services.settings.listeners, services.catalog.changes());
+        let listeners = Listeners::new(services.settings.given.listeners, services.catalog.changes());
         let changes = services.catalog.changes();
         let named = json!({ "name": NAME, "version": VERSION });
         Self { services, tasks, cancelable, remote_cancels, lists: ListCache::default(), listeners, changes, named }

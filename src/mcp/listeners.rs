@@ -15,7 +15,7 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
 };
-use tollhouse_config::ListenerSettings;
+use tollhouse_config::QuotaSettings;
 use tollhouse_front::Quota;
 
 /// Minimum time between two reports.
@@ -33,9 +33,9 @@ pub(super) struct Listeners {
 
 impl Listeners {
     /// Starts the background task. Call it inside a tokio runtime.
-    pub(super) fn new(settings: ListenerSettings, changes: watch::Receiver<u64>) -> Arc<Self> {
+    pub(super) fn new(settings: QuotaSettings, changes: watch::Receiver<u64>) -> Arc<Self> {
         let listeners = Arc::new(Self {
-            slots: Quota::new(Some(settings.max), Some(settings.max_per_address)),
+            slots: Quota::new(settings.max, settings.max_per_address),
             parts: (0..PARTS).map(|_| watch::Sender::new(())).collect(),
             next: AtomicUsize::new(0),
         });
@@ -73,8 +73,8 @@ async fn notify_all(listeners: Weak<Listeners>, mut changes: watch::Receiver<u64
 mod tests {
     use super::*;
 
-    fn settings() -> ListenerSettings {
-        ListenerSettings { max: 100, max_per_address: 100 }
+    fn settings() -> QuotaSettings {
+        QuotaSettings { max: Some(100), max_per_address: Some(100) }
     }
 
     #[tokio::test(start_paused = true)]

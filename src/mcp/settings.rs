@@ -4,11 +4,10 @@ use std::{
     borrow::Cow,
     net::{IpAddr, SocketAddr},
     sync::Arc,
-    time::Duration,
 };
 
 use tollhouse_base::{gcra::Tally, rate_limit::RateLimiter};
-use tollhouse_config::{ListenerSettings, McpSettings, TaskSettings};
+use tollhouse_config::McpSettings;
 use tollhouse_front::AllowedOrigins;
 use tollhouse_replica::SharedCounts;
 use tollhouse_tool::Slug;
@@ -21,12 +20,7 @@ pub struct McpOptions {
     pub(super) origins: Arc<AllowedOrigins>,
     /// Limit of calls per address and tool.
     pub(super) rate: Option<Arc<RateLimiter<(IpAddr, ToolName)>>>,
-    /// Maximum messages in a batch.
-    pub(super) batch: usize,
-    /// Interval of progress notifications.
-    pub(super) progress: Duration,
-    pub(super) tasks: TaskSettings,
-    pub(super) listeners: ListenerSettings,
+    pub(super) given: McpSettings,
     /// Whether tool names use underscores for hyphens, as those of the conformance suite do. Slugs have no underscores.
     pub(super) underscores: bool,
 }
@@ -61,10 +55,7 @@ impl McpOptions {
         Self {
             origins: Arc::new(AllowedOrigins::new(&hosts, origins.as_deref())),
             rate: settings.rate_limit.map(RateLimiter::new).map(Arc::new),
-            batch: settings.batch,
-            progress: settings.progress,
-            tasks: settings.tasks,
-            listeners: settings.listeners,
+            given: settings.clone(),
             underscores: settings.conformance_tools.is_some(),
         }
     }

@@ -16,20 +16,12 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use rmcp::model::CreateTaskResult;
 use tokio::sync::mpsc;
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::TaskTracker,
-};
-use tollhouse_base::{
-    clock::{Clock, Timestamp},
-    lock::Lock,
-    offload::run_blocking,
-};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tollhouse_base::{clock::Timestamp, lock::Lock, offload::run_blocking};
 use tollhouse_call::{Call, CallError, CompletedCall, Progress};
 use tollhouse_front::{ApiError, Quota, QuotaShare, network};
-use tollhouse_money::{OfferedPayment, PaymentId, Payments};
-use tollhouse_replica::Replica;
-use tollhouse_store::{Batch, Durability, Row, Store, StoreError, log_unavailable, update};
+use tollhouse_money::{OfferedPayment, PaymentId};
+use tollhouse_store::{Batch, Durability, Row, StoreError, log_unavailable, update};
 
 use self::{
     record::{PAID_MS, TASKS, TaskAnswer, TaskRecord, TaskState, as_object, completed, is_id, new_id},
@@ -60,12 +52,7 @@ const TRIES: usize = 100;
 
 /// All tasks of a host.
 pub(super) struct Tasks {
-    store: Arc<dyn Store>,
-    clock: Clock,
-    payments: Arc<Payments>,
-    background: TaskTracker,
-    base_url: String,
-    replica: Arc<Replica>,
+    services: Arc<Services>,
     remote_cancels: Arc<RemoteCancels>,
     running: Lock<HashMap<String, RunningTask>>,
     slots: Arc<Quota>,
@@ -97,18 +84,13 @@ pub(super) enum TaskStart {
 
 impl Tasks {
     /// Returns the tasks and starts their background work. Call it inside a tokio runtime.
-    pub(super) fn new(services: &Services, remote_cancels: Arc<RemoteCancels>) -> Arc<Self> {
-        let settings = services.settings.tasks;
+    pub(super) fn new(services: &Arc<Services>, remote_cancels: Arc<RemoteCancels>) -> Arc<Self> {
+        let settings = services.settings.given.tasks;
         let tasks = Arc::new(Self {
-            store: Arc::clone(&services.store),
-            clock: services.clock.clone(),
-            payments: Arc::clone(&services.payments),
-            background: services.shared.background.clone(),
-            base_url: services.base_url.clone(),
-            replica: Arc::clone(&services.replica),
+            services: Arc::clone(services),
             remote_cancels,
             running: Lock::default(),
-            slots: Quota::new(Some(settings.running), Some(settings.running_of_address)),
+            slots: Quota::new(settings.running.max, settings.running.max_per_address),
             unpaid: UnpaidTasks::new(settings.bytes),
             retention: settings.kept,
         });
@@ -156,9 +138,9 @@ impl Tasks {
             Ok(payment) => payment,
             Err(ended) => return Ok(TaskStart::Ended(ended)),
         };
-        let now = self.clock.now();
+        let now = self.services.clock.now();
         let id = new_id()?;
-        let holder = self.replica.id().clone();
+        let holder = self.services.replica.id().clone();
         let ttl_ms = if permit.is_free { millis(permit.wall + OVERHEAD + self.retention) } else { PAID_MS };
         let record =
             TaskRecord { holder, payment, state: TaskState::Working, created_at: now, updated_at: now, ttl_ms, dotted: dialect.dotted };
@@ -166,14 +148,14 @@ impl Tasks {
         self.running.lock().insert(id.clone(), RunningTask { cancel: started.cancel.clone(), progress: None });
         let mut batch = Batch::new();
         batch.insert(&TASKS, &id, &record);
-        if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
+        if let Err(error) = batch.commit(&*self.services.store, Durability::Durable).await {
             self.running.lock().remove(&id);
             return Err(error);
         }
         started.stop.take().map(DropGuard::disarm);
         let created = CreateTaskResult::new(record.task_view(&id, "running".to_owned()));
         let (tasks, has_payment) = (Arc::clone(self), record.payment.is_some());
-        self.background.spawn(async move { tasks.follow(id, permit, dialect, started, has_payment).await });
+        self.services.shared.background.spawn(async move { tasks.follow(id, permit, dialect, started, has_payment).await });
         Ok(TaskStart::Task(Box::new(ToolAnswer { response: created.into(), structured: None })))
     }
 
@@ -215,7 +197,7 @@ impl Tasks {
     /// Stores the end of a task whose answer is not stored with a payment.
     async fn end_unpaid(&self, id: &str, owner: TaskOwner, done: CompletedCall) {
         let body = done.answer.body.len();
-        if self.store.is_shared() {
+        if self.services.store.is_shared() {
             let state = run_blocking(body, || TaskState::Answered(TaskAnswer::of(&done))).await;
             let bytes = state.bytes();
             self.end(id, &state, None, Durability::Buffered).await;
@@ -229,7 +211,7 @@ impl Tasks {
 
     /// Records the end of an unpaid task, and removes the tasks that it displaces.
     async fn add_unpaid(&self, id: &str, owner: TaskOwner, bytes: usize, done: Option<CompletedCall>) {
-        let until = Timestamp(self.clock.now().0.saturating_add(millis(self.retention)));
+        let until = Timestamp(self.services.clock.now().0.saturating_add(millis(self.retention)));
         let removed = self.unpaid.put(id, UnpaidEnd { owner, bytes, until, done });
         if let Err(error) = self.remove(&removed).await {
             tracing::warn!(%error, "displaced tasks could not be removed from the store; they stay until they expire");
@@ -239,7 +221,7 @@ impl Tasks {
     /// Stores the payment of a task that began before its payment was reserved. If the process dies, the payment shows
     /// how the task ended.
     async fn note_payment(&self, id: &str, payment: &PaymentId) {
-        let noting = update(&*self.store, Durability::Durable, |mut tx| async move {
+        let noting = update(&*self.services.store, Durability::Durable, |mut tx| async move {
             if let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| row.value.state.is_working()) {
                 tx.replace(&TASKS, &row, &TaskRecord { payment: Some(payment.clone()), ..row.value.clone() });
             }
@@ -254,11 +236,11 @@ impl Tasks {
     async fn end(&self, id: &str, state: &TaskState, payment: Option<PaymentId>, durability: Durability) {
         for _ in 0..TRIES {
             let payment = payment.clone();
-            let ending = update(&*self.store, durability, |mut tx| {
+            let ending = update(&*self.services.store, durability, |mut tx| {
                 let payment = payment.clone();
                 async move {
                     if let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| row.value.state.is_working()) {
-                        let (before, now) = (row.value.clone(), self.clock.now());
+                        let (before, now) = (row.value.clone(), self.services.clock.now());
                         let ttl_ms = match state {
                             TaskState::Paid => before.ttl_ms,
                             _ => now.0.saturating_sub(before.created_at.0).saturating_add(millis(self.retention)),
@@ -300,19 +282,19 @@ impl Tasks {
         if !is_id(id) {
             return Ok(None);
         }
-        Ok(TASKS.row(&*self.store, &id.to_owned()).await?.filter(|row| !row.value.is_expired(self.clock.now())))
+        Ok(TASKS.row(&*self.services.store, &id.to_owned()).await?.filter(|row| !row.value.is_expired(self.services.clock.now())))
     }
 
     /// Removes the expired unpaid tasks of this process.
     async fn expire_unpaid(&self) -> Result<(), StoreError> {
-        self.remove(&self.unpaid.expire(self.clock.now())).await
+        self.remove(&self.unpaid.expire(self.services.clock.now())).await
     }
 
     /// Removes all expired tasks, whichever process ran them.
     async fn expire(&self) -> Result<(), StoreError> {
         let mut rest = TASKS.all().within(BATCH_BYTES);
-        while let Some(some) = TASKS.next(&*self.store, &mut rest, BATCH).await? {
-            let now = self.clock.now();
+        while let Some(some) = TASKS.next(&*self.services.store, &mut rest, BATCH).await? {
+            let now = self.services.clock.now();
             let expired = some.into_iter().flatten().filter(|row| row.value.is_expired(now)).map(|row| row.key);
             self.remove(&expired.collect::<Vec<_>>()).await?;
         }
@@ -323,7 +305,7 @@ impl Tasks {
         for some in ids.chunks(BATCH) {
             let mut batch = Batch::new();
             some.iter().for_each(|id| _ = batch.delete(&TASKS, id));
-            batch.commit(&*self.store, Durability::Buffered).await?;
+            batch.commit(&*self.services.store, Durability::Buffered).await?;
         }
         Ok(())
     }

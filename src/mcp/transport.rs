@@ -127,7 +127,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         Ok(filter) => _ = parts.extensions.insert(filter),
         Err(reason) => return refused(StatusCode::BAD_REQUEST, &ApiError::bad_request(reason)),
     }
-    match run_blocking(body.len(), || batch::members(&parts.headers, &body, transport.front.services.settings.batch)).await {
+    match run_blocking(body.len(), || batch::members(&parts.headers, &body, transport.front.services.settings.given.batch)).await {
         None => transport.message(parts, body, accepted).await,
         Some(Ok(members)) => Box::pin(transport.batch(parts, members, accepted)).await,
         Some(Err(reason)) => ApiError::bad_request(reason).into_response(),

@@ -5,12 +5,8 @@
 
 pub(super) mod balance;
 mod budget;
-mod budgets;
-mod decision;
-mod error;
 mod mint;
 mod movement;
-pub(super) mod number;
 pub(super) mod row;
 mod spend;
 
@@ -22,14 +18,12 @@ use std::{
 use tollhouse_account::credential;
 use tollhouse_base::{boxed, clock::Clock, id::CreditId, lock::Lock};
 use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
-use tollhouse_tool::Slug;
+use tollhouse_tool::{MicroUsd, Slug, public_texts};
 
 use self::balance::CREDITS;
 pub(super) use self::spend::CreditHold;
 pub use self::{
-    balance::{Credit, StoredCredit},
-    budgets::{BudgetKind, OverBudget, SetBy},
-    error::CreditError,
+    balance::{BudgetKind, Credit, OverBudget, SetBy, StoredCredit},
     mint::{IdempotencyKey, MintedCredit},
     movement::{MovementPage, MovementPosition},
     row::{Movement, MovementKind},
@@ -98,4 +92,40 @@ impl Credits {
             None => Ok(None),
         }
     }
+}
+
+const MAX_LABEL: usize = public_texts::MAX_CREDIT_LABEL;
+
+/// Maximum length of an admin's reason, in characters.
+const MAX_REASON: usize = public_texts::MAX_DECISION_REASON;
+
+/// Why a credit was not created, found or changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages explain them")]
+pub enum CreditError {
+    #[error("the amount of a credit must be above 0 USD")]
+    Nothing,
+    #[error("a balance can be at most {} USD", MicroUsd::MAX.to_usd())]
+    TooMuch,
+    #[error("no credit has this id")]
+    Unknown,
+    #[error("the credit is revoked")]
+    Revoked,
+    #[error("the credit is not revoked")]
+    NotRevoked,
+    /// Carries the current revision.
+    #[error("the budgets have changed; their current revision is {0}")]
+    Changed(u64),
+    #[error("a reason must have at most {MAX_REASON} characters")]
+    Reason,
+    #[error("a label must have at most {MAX_LABEL} characters")]
+    Label,
+    #[error("{0}")]
+    Key(String),
+    #[error("this `Idempotency-Key` was used for another credit")]
+    Reused,
+    #[error("no random bytes are available: {0}")]
+    Random(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }

@@ -7,7 +7,6 @@ mod exact;
 pub(super) mod json_client;
 pub(super) mod kind;
 mod reason;
-mod upto;
 
 use std::sync::Arc;
 
@@ -116,9 +115,14 @@ pub trait Facilitator: Send + Sync + 'static {
     /// Checks whether the payment would settle now.
     async fn verify(&self, payment: &OfferedX402) -> VerifyResult;
 
-    /// Returns the node that can decide how a payment ended.
-    fn chain_node(&self, _payment: &OfferedX402) -> Option<&Arc<Node>> {
+    /// Returns the node of the chain of its settlements, if one is configured.
+    fn node(&self) -> Option<&Arc<Node>> {
         None
+    }
+
+    /// Returns the node that can decide how a payment ended. There is one only if a contract stores the payment's nonce.
+    fn chain_node(&self, payment: &OfferedX402) -> Option<&Arc<Node>> {
+        self.node().filter(|_| payment.order().is_some())
     }
 
     /// Returns the payer's balance of the payment's token, in its smallest unit, or `None` if unknown.
@@ -168,8 +172,11 @@ pub trait Facilitator: Send + Sync + 'static {
     async fn resolve(&self, payment: &OfferedX402, begun: &StartedSettlement) -> SettleOutcome;
 
     /// Looks up a settlement that another facilitator was to make. It moves nothing and trusts only the chain.
-    async fn look_up(&self, _payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
-        SettleOutcome::Unknown("the facilitator has no chain to look it up on".to_owned())
+    async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        match self.chain_node(payment) {
+            Some(node) => node.look_up(payment, started).await,
+            None => SettleOutcome::Unknown("no node is set, and without one the host cannot look at the chain".to_owned()),
+        }
     }
 
     /// Looks up a payment whose transaction a reorganization of the chain has dropped, by its nonce. It moves nothing.
@@ -193,11 +200,6 @@ pub trait Facilitator: Send + Sync + 'static {
 
     /// Returns the address that settles metered charges (scheme `upto`), which payers must name. `None` if unsupported.
     fn meter(&self, _network: &Network) -> Option<String> {
-        None
-    }
-
-    /// Returns the chain of its settlements, if a node is configured.
-    fn chain(&self) -> Option<Arc<Node>> {
         None
     }
 

@@ -16,21 +16,51 @@
 
 mod account;
 mod check;
-mod opening;
 mod posting;
 mod read;
-mod refund_split;
-mod sale_posting;
+
+use serde::{Deserialize, Serialize};
+use tollhouse_base::{
+    boxed,
+    clock::{Clock, Timestamp},
+};
+use tollhouse_store::{Durability, Store, StoreError, Table, schema};
 
 pub use self::{
     account::{Account, Dollars, Token, Tokens},
     check::{ArchiveGapReport, Check, LedgerMismatch, LedgerReport, check},
-    opening::{LedgerStart, open, opened},
-    posting::{Cause, Move, Posting},
+    posting::{Cause, Move, Posting, RefundAmounts, SaleAmounts},
     read::read,
-    refund_split::{RefundAmounts, SaleAmounts},
 };
 pub(crate) use self::{
     account::{revoked, unpaid},
     posting::POSTINGS,
 };
+
+pub(crate) const OPENED: Table<(), LedgerStart> = schema::LEDGER_OPENED.holding();
+tollhouse_store::json_values!(LedgerStart);
+
+/// The time since which every movement of money has a posting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerStart {
+    /// The first start of a host of this store.
+    pub at: Timestamp,
+}
+
+/// Returns when the ledger was opened, or `None` if no host has used the store yet.
+#[boxed]
+pub async fn opened(store: &dyn Store) -> Result<Option<LedgerStart>, StoreError> {
+    OPENED.get(store, &()).await
+}
+
+/// Records that the ledger is open, unless it is. Call it before anything else uses the store.
+#[boxed]
+pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
+    if opened(store).await?.is_some() {
+        return Ok(());
+    }
+    let mut batch = OPENED.put(&(), &LedgerStart { at: clock.now() });
+    batch.absent(&OPENED, &());
+    // Another host of the store may be faster.
+    batch.commit_if_unchanged(store, Durability::Durable).await.map(drop)
+}

@@ -30,7 +30,6 @@ mod config_error;
 mod credit;
 mod facilitator;
 pub mod ledger;
-mod limits;
 mod money_kind;
 mod network;
 pub mod payer;
@@ -51,8 +50,10 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod transactions;
-mod unresolved;
 mod x402;
+
+pub use tollhouse_api::{Budget, CreditDecision, CreditVerdict};
+pub use tollhouse_base::id::{PaymentId, PaymentIdError};
 
 pub use self::{
     asset::Asset,
@@ -60,20 +61,19 @@ pub use self::{
     config_error::ConfigError,
     credit::{
         BudgetKind, Credit, CreditError, Credits, IdempotencyKey, MintedCredit, Movement, MovementKind, MovementPage, MovementPosition,
-        OverBudget, SetBy, StoredCredit,
+        OverBudget, PREFIX as CREDIT_PREFIX, SetBy, StoredCredit,
     },
     facilitator::{
-        BurnedGas, Facilitator, GasFunds, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
+        BurnedGas, Facilitator, GasFunds, NOT_SERVED, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
         by_network::Facilitators,
         kind::{
             FacilitatorAccess, FacilitatorKind, FacilitatorParts, FacilitatorSite, ReachReport,
             ledger::{Ledger, LedgerError},
         },
     },
-    limits::{FailedRuns, GasLimits, OwedLimits},
     money_kind::{MoneyKind, MoneyKindError, check_kind, kind_in_use, settle_kind},
     network::{Family, Network, checked_address},
-    payment_config::{AcceptedToken, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
+    payment_config::{AcceptedToken, FailedRuns, GasLimits, LEAST_SETTLEMENT, OwedLimits, PaymentConfig, UNRESOLVED_AFTER},
     payment_offer::{CredentialLookup, CredentialObserver, CreditOffer, OfferedPayment, WireVersion},
     payments::{
         Admission, Admit, BlockRange, PaymentRequest, Payments, ReconcileError, Resolution, ResolutionError, SeenPayment,
@@ -81,7 +81,7 @@ pub use self::{
         check_payments,
         owed::{OwedRun, Unanswered},
         prior::HeldPaymentEnd,
-        record::{OwedPayment, PaymentState, SettlementNotice, StoredAnswer},
+        record::{OwedPayment, PaymentState, SettlementNotice, StoredAnswer, count_unresolved},
         run_limits::{RunLimit, RunLimitReached},
     },
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, QuotedTerms, Quotes},
@@ -91,16 +91,12 @@ pub use self::{
     route::{AmountDue, RemoteRoutes, Route, RouteError, RouteProvider, RouteStart, TableRoutes, nearest},
     settlement::{Evidence, Settlement, SettlementKind, StartedSettlement},
     terms::{CallTerms, EntryMethod, SignedOffers},
-    unresolved::count_unresolved,
-    x402::{eip3009::Authorization, offer::OfferedX402, signed::SignedPayload, svm::Transaction, wire::X402Challenge},
-};
-pub use self::{
-    credit::PREFIX as CREDIT_PREFIX,
-    facilitator::NOT_SERVED,
     x402::{
-        eip3009::TransferWithAuthorization,
+        eip3009::{Authorization, TransferWithAuthorization},
+        offer::OfferedX402,
         permit2::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, UPTO_PROXY, Witness},
+        signed::SignedPayload,
+        svm::Transaction,
+        wire::X402Challenge,
     },
 };
-pub use tollhouse_api::{Budget, CreditDecision, CreditVerdict};
-pub use tollhouse_base::id::{PaymentId, PaymentIdError};

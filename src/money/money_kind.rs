@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tollhouse_replica::Replica;
 use tollhouse_store::{Batch, Durability, Row, Store, StoreError, Table, schema};
 
-const KIND: Table<(), StoreMoney> = schema::MONEY_KIND.holding();
+const KIND: Table<(), MoneyKind> = schema::MONEY_KIND.holding();
 
 /// The kind of money that a store contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,7 @@ pub enum MoneyKind {
     /// Money on a chain, on main or test networks.
     Real,
 }
+tollhouse_store::json_values!(MoneyKind);
 
 impl MoneyKind {
     /// Returns the facilitators that move it, for a message.
@@ -38,13 +39,6 @@ impl fmt::Display for MoneyKind {
         })
     }
 }
-
-/// The kind of a store's money, as stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct StoreMoney {
-    kind: MoneyKind,
-}
-tollhouse_store::json_values!(StoreMoney);
 
 /// Why a host cannot serve a store with its kind of money.
 #[derive(Debug, thiserror::Error)]
@@ -69,18 +63,14 @@ pub enum MoneyKindError {
 /// Returns the kind of the money in a store, or `None` if it contains no money, so that hosts of either kind can start.
 #[boxed]
 pub async fn kind_in_use(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
-    if has_money(store).await? { stored_kind(store).await } else { Ok(None) }
-}
-
-async fn stored_kind(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
-    Ok(KIND.get(store, &()).await?.map(|stored| stored.kind))
+    if has_money(store).await? { KIND.get(store, &()).await } else { Ok(None) }
 }
 
 /// Refuses a store of the other kind of money, unless it contains no money yet and no other host serves it. Writes
 /// nothing.
 #[boxed]
 pub async fn check_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -> Result<(), MoneyKindError> {
-    let Some(theirs) = stored_kind(store).await?.filter(|theirs| *theirs != ours) else { return Ok(()) };
+    let Some(theirs) = KIND.get(store, &()).await?.filter(|theirs| *theirs != ours) else { return Ok(()) };
     if replica.has_others().await? || has_money(store).await? {
         return Err(MoneyKindError::Other { ours, theirs });
     }
@@ -97,12 +87,12 @@ pub async fn check_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -
 pub async fn settle_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -> Result<(), MoneyKindError> {
     loop {
         let row = KIND.row(store, &()).await?;
-        if row.as_ref().is_some_and(|row| row.value.kind == ours) {
+        if row.as_ref().is_some_and(|row| row.value == ours) {
             return Ok(());
         }
         check_kind(store, replica, ours).await?;
         let mut batch = Batch::new();
-        batch.replace_or_insert(&KIND, row.as_ref(), &(), &StoreMoney { kind: ours });
+        batch.replace_or_insert(&KIND, row.as_ref(), &(), &ours);
         if !batch.commit_if_unchanged(store, Durability::Durable).await? {
             continue;
         }
@@ -115,10 +105,10 @@ pub async fn settle_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) 
 }
 
 /// Restores the kind that another host may have read.
-async fn put_back(store: &dyn Store, before: Row<(), StoreMoney>, ours: MoneyKind) -> Result<(), MoneyKindError> {
-    let theirs = before.value.kind;
+async fn put_back(store: &dyn Store, before: Row<(), MoneyKind>, ours: MoneyKind) -> Result<(), MoneyKindError> {
+    let theirs = before.value;
     let mut batch = Batch::new();
-    batch.replace(&KIND, &KIND.own((), StoreMoney { kind: ours }), &before.value);
+    batch.replace(&KIND, &KIND.own((), ours), &before.value);
     batch.commit_if_unchanged(store, Durability::Durable).await?;
     Err(MoneyKindError::Other { ours, theirs })
 }

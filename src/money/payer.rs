@@ -3,14 +3,13 @@
 //! The judged values and the signed values are the same, because both come from one [`PayableTerms`] that is parsed once. The
 //! host verifies payments with separate code, and shares only the EIP-712 typed data with this module.
 
-mod key;
 mod payable_terms;
 mod signed;
 
-pub use self::{
-    key::{PayKey, PayKeyError},
-    payable_terms::{PayableTerms, PaymentBounds, Scheme, Unsignable},
-};
-
 #[cfg(test)]
 mod tests;
+
+pub use self::{
+    payable_terms::{PayableTerms, PaymentBounds, Scheme, Unsignable},
+    signed::{PayKey, PayKeyError},
+};

@@ -50,26 +50,25 @@ pub use self::{
     unresolved::{Resolution, ResolutionError},
 };
 use super::{
-    AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, GasFunds, Network, OfferedX402,
-    PaymentConfig, PaymentId, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
+    AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, OfferedX402, PaymentConfig, PaymentId,
+    ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
     credit::CreditHold,
     payments::{
         alarms::Alarms,
         balance_holds::{BalanceHold, BalanceHolds},
         claims::{Claim, Claims},
         gas::{Burner, CountedGas, GasHold, GasMeter},
-        record::{ExpiryInfo, OwedPayment, PaymentRecord},
+        record::{OwedPayment, PaymentRecord, unresolved_index},
         retry::{Pass, PollBackoff, PollSlots},
         unpaid_runs::{RunParties, RunPermit, UnpaidRunLimiter},
         verdicts::Verdicts,
         verifications::Verifications,
     },
     receipt::PaymentKind,
-    unresolved::index,
     x402::extensions,
 };
 
-const PAYMENTS: Table<PaymentId, PaymentRecord> = schema::PAYMENTS.indexed(&[open_intent, index]);
+const PAYMENTS: Table<PaymentId, PaymentRecord> = schema::PAYMENTS.indexed(&[open_intent, unresolved_index]);
 /// Maps a client's payment name, prefixed by the payer, to the payment.
 const PAYMENT_NAMES: Table<String, PaymentId> = schema::PAYMENT_NAMES.holding();
 const OPEN_INTENTS: Table<PaymentId, ()> = schema::OPEN_INTENTS.holding();
@@ -157,15 +156,6 @@ struct OpenRun {
     balance: Option<BalanceHold>,
     /// Held because gas may still be burned. `None` once burned gas is counted.
     gas: Option<GasHold>,
-}
-
-struct Reservation<'a> {
-    id: PaymentId,
-    digest: String,
-    request: &'a str,
-    tail: ExpiryInfo,
-    means: PaymentMeans,
-    held: RunHolds,
 }
 
 enum PaymentMeans {
@@ -305,19 +295,9 @@ impl Payments {
         payment
     }
 
-    /// Returns the facilitator's status, for operators.
-    pub fn facilitator_status(&self) -> Option<Value> {
-        self.facilitators.status()
-    }
-
-    /// Returns the status of each network's facilitator.
-    pub fn facilitator_statuses(&self) -> Value {
-        self.facilitators.statuses()
-    }
-
-    /// Returns the funds for gas on each network where the host pays for it and has seen them.
-    pub fn gas_funds(&self) -> impl Iterator<Item = (&'static Network, GasFunds)> {
-        self.facilitators.gas_funds()
+    /// Returns the facilitators, for their status.
+    pub fn facilitators(&self) -> &Facilitators {
+        &self.facilitators
     }
 
     async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, Refusal> {

@@ -8,16 +8,22 @@
 //! current version, and the payment goes to the configured address.
 
 mod document;
-mod id;
-mod keys;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use tollhouse_base::clock::{Clock, Timestamp};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::EndpointId,
+    lock::Lock,
+};
 use tollhouse_tool::MicroUsd;
+use ulid::Ulid;
+use zeroize::Zeroizing;
 
-pub use self::{document::QuoteDocument, keys::QuoteKey};
-use self::{id::QuoteClaims, keys::QuoteKeyring};
+pub use self::document::QuoteDocument;
 use super::CallTerms;
 
 /// Returns the keys that quote ids may be made with, the current one first.
@@ -85,7 +91,7 @@ impl Quotes {
         let Some(id) = named.filter(|_| !terms.price.is_zero()) else { return Ok(QuotedTerms { terms: Arc::clone(terms), id: None }) };
         let now = self.clock.now();
         let keys = self.keys(now);
-        let QuoteClaims { endpoint, price, metered, expires_at } = id::read(id, &keys).ok_or(QuoteRefusal::Unknown)?;
+        let QuoteClaims { endpoint, price, metered, expires_at } = read(id, &keys).ok_or(QuoteRefusal::Unknown)?;
         if endpoint != terms.endpoint_id {
             return Err(QuoteRefusal::OtherTool);
         }
@@ -99,6 +105,145 @@ impl Quotes {
 
     fn keys(&self, now: Timestamp) -> Vec<QuoteKey> {
         self.remembered.with((self.keys)(), now, self.lifetime)
+    }
+}
+
+/// Prefix of quote ids.
+const PREFIX: &str = "quo_";
+
+const FIXED: u8 = 1;
+const AT_MOST: u8 = 2;
+
+/// Number of bytes that the MAC covers.
+const CLAIMS_BYTES: usize = 28;
+
+/// The data in a quote's id, which also contains a MAC over it:
+///
+/// ```text
+/// quo_ base64url( kind 1 | expires, ms 6 | price, micro-USD 5 | endpoint 16 | MAC 20 )
+/// ```
+///
+/// 48 bytes are 64 characters without unused bits, so an id has one spelling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct QuoteClaims {
+    endpoint: EndpointId,
+    price: MicroUsd,
+    metered: bool,
+    expires_at: Timestamp,
+}
+
+impl QuoteClaims {
+    fn written(&self, key: &QuoteKey) -> String {
+        let message = self.bytes();
+        let mut id = PREFIX.to_owned();
+        URL_SAFE_NO_PAD.encode_string([&message[..], &key.mac(&message)].concat(), &mut id);
+        id
+    }
+
+    fn bytes(&self) -> [u8; CLAIMS_BYTES] {
+        let mut bytes = [0; CLAIMS_BYTES];
+        bytes[0] = if self.metered { AT_MOST } else { FIXED };
+        bytes[1..7].copy_from_slice(&self.expires_at.0.to_be_bytes()[2..]);
+        bytes[7..12].copy_from_slice(&self.price.0.to_be_bytes()[3..]);
+        bytes[12..].copy_from_slice(&ulid(&self.endpoint));
+        bytes
+    }
+
+    /// Parses bytes whose MAC is verified. `None` for an unknown kind.
+    fn of(bytes: &[u8; CLAIMS_BYTES]) -> Option<Self> {
+        let metered = match bytes[0] {
+            FIXED => false,
+            AT_MOST => true,
+            _ => return None,
+        };
+        let endpoint = Ulid::from_bytes(bytes[12..].try_into().ok()?);
+        Some(Self {
+            endpoint: format!("{}{endpoint}", EndpointId::PREFIX).parse().ok()?,
+            price: MicroUsd(number(&bytes[7..12])),
+            metered,
+            expires_at: Timestamp(number(&bytes[1..7])),
+        })
+    }
+}
+
+fn read(text: &str, keys: &[QuoteKey]) -> Option<QuoteClaims> {
+    let encoded = text.strip_prefix(PREFIX)?;
+    let mut bytes = [0; CLAIMS_BYTES + MAC_BYTES];
+    // Longer texts do not fit, and are not decoded further.
+    let read = URL_SAFE_NO_PAD.decode_slice(encoded, &mut bytes).ok()?;
+    let (message, mac) = bytes.split_first_chunk().filter(|_| read == bytes.len())?;
+    keys.iter().any(|key| key.made(message, mac)).then(|| QuoteClaims::of(message))?
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    let mut whole = [0; 8];
+    whole[8 - bytes.len()..].copy_from_slice(bytes);
+    u64::from_be_bytes(whole)
+}
+
+fn ulid(endpoint: &EndpointId) -> [u8; 16] {
+    Ulid::from_string(&endpoint.as_str()[EndpointId::PREFIX.len()..]).expect("an endpoint's id has a ULID in it").to_bytes()
+}
+
+/// Length of a MAC in bytes: truncated HMAC-SHA-256.
+const MAC_BYTES: usize = 20;
+
+/// A key for quotes. The comparison is not constant-time, because both keys belong to this host.
+#[derive(Clone, PartialEq, Eq)]
+pub struct QuoteKey(Zeroizing<[u8; 32]>);
+
+impl fmt::Debug for QuoteKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("QuoteKey")
+    }
+}
+
+impl QuoteKey {
+    /// Constructs a key from bytes that have no other use.
+    pub fn new(bytes: Zeroizing<[u8; 32]>) -> Self {
+        Self(bytes)
+    }
+
+    fn mac(&self, message: &[u8]) -> [u8; MAC_BYTES] {
+        let whole = self.over(message).finalize().into_bytes();
+        let mut mac = [0; MAC_BYTES];
+        mac.copy_from_slice(&whole[..MAC_BYTES]);
+        mac
+    }
+
+    /// Verifies the MAC of `message` in constant time.
+    fn made(&self, message: &[u8], mac: &[u8]) -> bool {
+        self.over(message).verify_truncated_left(mac).is_ok()
+    }
+
+    fn over(&self, message: &[u8]) -> Hmac<Sha256> {
+        Hmac::new_from_slice(&*self.0).expect("HMAC takes a key of any length").chain_update(message)
+    }
+}
+
+/// Remembers former keys until their quotes have expired, so that a rotation breaks no quote.
+#[derive(Debug, Default)]
+struct QuoteKeyring(Lock<RetiredKey>);
+
+#[derive(Debug, Default)]
+struct RetiredKey {
+    last: Option<QuoteKey>,
+    before: Vec<(QuoteKey, Timestamp)>,
+}
+
+impl QuoteKeyring {
+    /// Returns the keys in force, the current one first, followed by those that were current within `lifetime`.
+    fn with(&self, mut in_force: Vec<QuoteKey>, now: Timestamp, lifetime: Duration) -> Vec<QuoteKey> {
+        let mut past = self.0.lock();
+        past.before.retain(|(_, until)| *until > now);
+        let current = in_force.first();
+        if past.last.as_ref() != current {
+            let until = now.plus(lifetime);
+            let last = std::mem::replace(&mut past.last, current.cloned());
+            past.before.extend(last.map(|last| (last, until)));
+        }
+        in_force.extend(past.before.iter().map(|(key, _)| key.clone()));
+        in_force
     }
 }
 

@@ -31,10 +31,8 @@ pub struct ReceiptContext {
     /// The owner who earns the payment.
     pub owner: Owner,
     /// The host's fee, as configured when the call ended.
-    #[serde(default)]
     pub fee: MicroUsd,
     /// The builder who registers with this payment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered: Option<Registrant>,
 }
 
@@ -104,9 +102,9 @@ impl ReceiptFinisher {
     }
 
     fn reorganization(&self, settlement: &ReorganizedSettlement, mut data: Value) -> (Batch, CommitEffects) {
-        data["receiptId"] = json!(settlement.receipt_id());
-        data["network"] = json!(settlement.network());
-        self.news(Kind::PaymentReorganized, settlement.slug(), data, settlement.owner().clone())
+        data["receiptId"] = json!(settlement.settlement.receipt_id);
+        data["network"] = json!(settlement.settlement.network);
+        self.news(Kind::PaymentReorganized, settlement.settlement.slug.as_ref(), data, settlement.settlement.owner.clone())
     }
 }
 
@@ -203,7 +201,7 @@ impl ReceiptFinisher {
 
     /// Returns the rows and events for a settlement that a reorganization has undone, also once its money is lost.
     pub(crate) fn reorganized(&self, settlement: &ReorganizedSettlement) -> (Batch, CommitEffects) {
-        let mut data = json!({ "transaction": settlement.transaction(), "state": "reorganized" });
+        let mut data = json!({ "transaction": settlement.settlement.transaction, "state": "reorganized" });
         if let Some(lost) = settlement.lost {
             (data["state"], data["lost"]) = (json!("lost"), json!(lost));
         }
@@ -213,9 +211,9 @@ impl ReceiptFinisher {
     /// Returns the rows and events for a reorganized settlement that is in a block again. `other` is its new settlement
     /// if another transaction made it.
     pub(crate) fn settled_again(&self, settlement: &ReorganizedSettlement, other: Option<&Settlement>) -> (Batch, CommitEffects) {
-        let mut data = json!({ "transaction": settlement.transaction(), "state": "settled" });
+        let mut data = json!({ "transaction": settlement.settlement.transaction, "state": "settled" });
         if let Some(other) = other {
-            (data["transaction"], data["formerTransaction"]) = (json!(other.transaction), json!(settlement.transaction()));
+            (data["transaction"], data["formerTransaction"]) = (json!(other.transaction), json!(settlement.settlement.transaction));
         }
         self.reorganization(settlement, data)
     }

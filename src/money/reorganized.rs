@@ -31,7 +31,6 @@ pub(crate) struct SignedPayment {
     pub(crate) payload: Value,
     pub(crate) requirements: Value,
     /// When its settlement began. A search of the chain starts there.
-    #[serde(rename = "began")]
     pub(crate) started_at: Timestamp,
 }
 
@@ -51,7 +50,6 @@ pub(crate) struct WatchedSettlement {
     pub(crate) missing_since: Option<Timestamp>,
     pub(crate) signed: SignedPayment,
     /// Its earlier transactions, which reorganizations have undone, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) former: Vec<String>,
 }
 
@@ -64,7 +62,6 @@ pub struct ReorganizedSettlement {
     pub at: Timestamp,
     pub(crate) recovery: Recovery,
     /// Why its money can no longer move, once the chain has shown it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<SettlementLoss>,
 }
 
@@ -120,33 +117,6 @@ pub(crate) fn describe_loss(loss: SettlementLoss) -> &'static str {
         SettlementLoss::Canceled => "the payer canceled the authorization",
         SettlementLoss::UsedElsewhere => "the payer used the nonce for another transfer",
         SettlementLoss::Expired => "the authorization expired unused",
-    }
-}
-
-impl ReorganizedSettlement {
-    /// Returns the receipt.
-    pub fn receipt_id(&self) -> &ReceiptId {
-        &self.settlement.receipt_id
-    }
-
-    /// Returns the transaction that was undone.
-    pub fn transaction(&self) -> &str {
-        &self.settlement.transaction
-    }
-
-    /// Returns the network's CAIP-2 id.
-    pub fn network(&self) -> &str {
-        &self.settlement.network
-    }
-
-    /// Returns the owner of the paid tool.
-    pub fn owner(&self) -> &Owner {
-        &self.settlement.owner
-    }
-
-    /// Returns the paid tool.
-    pub fn slug(&self) -> Option<&Slug> {
-        self.settlement.slug.as_ref()
     }
 }
 

@@ -31,14 +31,8 @@ pub struct RouteStart {
 /// The amount due, in a dollar token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmountDue {
-    /// The network's CAIP-2 id.
-    pub network: String,
-    /// Address of the token.
-    pub asset: String,
-    /// Symbol of the token.
-    pub symbol: &'static str,
-    /// Decimals of the token.
-    pub decimals: u32,
+    /// The token.
+    pub asset: &'static Asset,
     /// The amount in the token's smallest units.
     pub atomic: u128,
     /// The amount in dollars.
@@ -52,18 +46,16 @@ impl AmountDue {
 
     /// Constructs an amount due in the smallest units of a token. `None` if the token is unknown.
     pub fn of(network: &str, asset: &str, atomic: u128) -> Option<Self> {
-        let known = Network::named(network).filter(|known| known.caip2 == network).and_then(|known| Asset::named(known, asset))?;
-        let value = MicroUsd(u64::try_from(amount::rescaled(atomic, known.decimals, amount::USD_DECIMALS)).ok()?);
-        let (asset, symbol, decimals) = (known.address.to_owned(), known.symbol, known.decimals);
-        Some(Self { network: network.to_owned(), asset, symbol, decimals, atomic, value }).filter(|due| due.value <= MicroUsd::MAX)
+        let asset = Network::named(network).filter(|known| known.caip2 == network).and_then(|known| Asset::named(known, asset))?;
+        let value = MicroUsd(u64::try_from(amount::rescaled(atomic, asset.decimals, amount::USD_DECIMALS)).ok()?);
+        Some(Self { asset, atomic, value }).filter(|due| due.value <= MicroUsd::MAX)
     }
 }
 
 /// Returns the amount due on the payer's network, or else the first one.
 pub fn nearest<'a>(dues: &'a [AmountDue], start: &RouteStart) -> Option<&'a AmountDue> {
-    let there =
-        |due: &&AmountDue| start.network.as_deref().is_some_and(|called| called == due.network || table::is_called(&due.network, called));
-    dues.iter().find(there).or(dues.first())
+    let is_on = |caip2: &str| start.network.as_deref().is_some_and(|called| called == caip2 || table::is_called(caip2, called));
+    dues.iter().find(|due| is_on(due.asset.network.caip2)).or(dues.first())
 }
 
 /// A route with its costs.
@@ -122,18 +114,18 @@ pub struct RouteArrival {
 
 impl Holding {
     fn arrived(due: &AmountDue, network: &str) -> Self {
-        let amount = amount::decimal(due.atomic, due.decimals);
-        Self { network: network.to_owned(), asset: due.symbol.to_owned(), amount, usd: due.value }
+        let amount = amount::decimal(due.atomic, due.asset.decimals);
+        Self { network: network.to_owned(), asset: due.asset.symbol.to_owned(), amount, usd: due.value }
     }
 }
 
 impl From<&AmountDue> for RouteArrival {
     fn from(due: &AmountDue) -> Self {
         Self {
-            network: due.network.clone(),
-            asset: due.symbol,
-            asset_address: due.asset.clone(),
-            amount: amount::decimal(due.atomic, due.decimals),
+            network: due.asset.network.caip2.to_owned(),
+            asset: due.asset.symbol,
+            asset_address: due.asset.address.to_owned(),
+            amount: amount::decimal(due.atomic, due.asset.decimals),
             amount_atomic: due.atomic.to_string(),
         }
     }

@@ -17,12 +17,14 @@
 
 mod fold;
 mod report;
-mod seller_cache;
-mod sellers;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashSet, ops::AddAssign, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::AddAssign,
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -34,8 +36,7 @@ use tollhouse_base::{
 use tollhouse_store::{Batch, SaleKey, Store, Table, TerminatedText, schema};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
-use self::seller_cache::SellerCache;
-pub use self::{report::ReportDetail, sellers::check_sellers};
+pub use self::report::{ReportDetail, check_sellers};
 
 /// The whole price in basis points.
 pub const WHOLE_BPS: u16 = 10_000;
@@ -232,5 +233,27 @@ fn day_of(key: &SaleKey) -> u32 {
     match key {
         SaleKey::RollUp(day, _) => *day,
         SaleKey::Row(at, _) => day(*at),
+    }
+}
+
+const MAX_CACHED: usize = 100_000;
+
+/// The sellers that this host knows to be listed, by interval.
+#[derive(Debug, Default)]
+struct SellerCache(Lock<HashMap<u32, HashSet<String>>>);
+
+impl SellerCache {
+    fn has(&self, interval: u32, share: &str) -> bool {
+        self.0.lock().get(&interval).is_some_and(|owners| owners.contains(share))
+    }
+
+    fn insert(&self, interval: u32, share: &str) {
+        let mut owners = self.0.lock();
+        let full = owners.values().map(HashSet::len).sum::<usize>() >= MAX_CACHED;
+        let evicted = if full { std::mem::take(&mut *owners) } else { HashMap::new() };
+        owners.entry(interval).or_default().insert(share.to_owned());
+        // The evicted ones are dropped outside of the lock.
+        drop(owners);
+        drop(evicted);
     }
 }

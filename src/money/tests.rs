@@ -71,7 +71,7 @@ use super::{
     facilitator::kind::simulated::SimulatedFacilitator,
     receipt::{self, ReceiptSigner},
     sale::Sales,
-    x402::{eip3009::Transfer, offer::ShownPayment},
+    x402::{eip3009::Transfer, offer::ShownPayment, permit2::Permit, signed::Order},
     *,
 };
 use crate::{ReceiptContext, ReceiptFinisher};
@@ -83,6 +83,24 @@ const PRICE: MicroUsd = MicroUsd(10_000);
 const FUNDS: MicroUsd = MicroUsd(1_000_000);
 const REQUEST: &str = "the hash of a request";
 const ANSWER: &[u8] = b"{\"answer\":42}";
+
+impl OfferedX402 {
+    /// Returns the signed transfer and its signature, if the payer signed one.
+    pub(crate) fn transfer(&self) -> Option<(Transfer, &str)> {
+        match self.order()? {
+            (Order::Transfer(transfer), signature) => Some((transfer, signature)),
+            (Order::Permit(_), _) => None,
+        }
+    }
+
+    /// Returns the signed permit and its signature, if the payer signed one.
+    pub(crate) fn permit(&self) -> Option<(Permit, &str)> {
+        match self.order()? {
+            (Order::Permit(permit), signature) => Some((permit, signature)),
+            (Order::Transfer(_), _) => None,
+        }
+    }
+}
 
 /// A payer with a key.
 pub(super) struct Payer(SigningKey);

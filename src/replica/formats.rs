@@ -14,7 +14,6 @@ use tollhouse_base::id::ReplicaId;
 use tollhouse_store::{StoreError, Table, json_values, schema};
 
 pub(super) const WRITTEN: Table<(), Formats> = schema::FORMATS_WRITTEN.holding();
-pub(super) const READ_BY: Table<ReplicaId, Formats> = schema::FORMATS_READ.holding();
 
 /// The formats that a version knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +30,6 @@ pub(super) const OWN: KnownFormats = KnownFormats { reads: 2, writes: 2 };
 /// The formats up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Formats {
-    #[serde(rename = "up_to")]
     pub(super) through: u32,
 }
 json_values!(Formats);

@@ -20,8 +20,6 @@ pub const RECEIPT_KEY: &str = "receipts";
 struct SharedKey {
     id: String,
     /// The replica that set it at its start, for keys where that matters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "said_by")]
     announced_by: Option<ReplicaId>,
 }
 json_values!(SharedKey);

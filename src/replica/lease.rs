@@ -19,6 +19,8 @@ pub(super) const RETENTION_MS: u64 = 60 * 60 * 1_000;
 pub(super) struct Lease {
     /// Version of the program.
     pub(super) version: String,
+    /// The highest [format](super::formats) that it reads.
+    pub(super) reads: u32,
     /// When it started to serve. All times here are milliseconds since 1970.
     pub(super) started_ms: u64,
     /// When the lease expires. After that, others take over its work unless it has renewed the lease.

@@ -35,7 +35,6 @@ mod jobs;
 mod keys;
 mod lease;
 mod outage;
-mod peers;
 mod versions;
 
 use std::{
@@ -62,8 +61,7 @@ pub use self::{
     jobs::JobRun,
     keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
     lease::LiveReplicas,
-    peers::SeenReplica,
-    versions::readable,
+    versions::{SeenReplica, readable},
 };
 use self::{
     formats::{KnownFormats, WRITTEN, are_read},
@@ -295,7 +293,6 @@ impl Replica {
         }
         let mut batch = Batch::new();
         batch.delete(&REPLICAS, &self.id);
-        Self::forget_formats(&mut batch, &self.id);
         if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
             tracing::warn!(%error, "a lease could not be released; it expires on its own");
         }
@@ -329,12 +326,12 @@ impl Replica {
             let until = now.plus_millis(LEASE_MS);
             let lease = Lease {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
+                reads: self.known.reads,
                 started_ms: self.id.made_at().0,
                 until_ms: until.0,
                 applied: self.applied.load(Ordering::SeqCst),
             };
             tx.put(&REPLICAS, &self.id, &lease);
-            self.announce_formats(&mut tx);
             tx.answer::<_, JoinError>((HeldLease { requested: request, until, since: now }, ahead_ms))
         });
         let (held, ahead_ms) = renewing.await?;
@@ -364,7 +361,6 @@ impl Replica {
         for (id, lease) in self.leases().await? {
             if lease.is_some_and(|lease| lease.until_ms.saturating_add(RETENTION_MS) <= now.0) {
                 batch.delete(&REPLICAS, &id);
-                Self::forget_formats(&mut batch, &id);
             }
         }
         if batch.changes_nothing() { Ok(()) } else { batch.commit(&*self.store, Durability::Buffered).await.map(|_| ()) }

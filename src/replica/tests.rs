@@ -185,7 +185,7 @@ async fn a_late_renewal_does_not_shorten_the_lease() {
     let (others, time) = (Arc::clone(&memory), clock.clone());
     let later = async move {
         time.set(NOW.plus_millis(1_000));
-        let lease = Lease { version: String::new(), started_ms: 0, until_ms: NOW.0 + 1_000 + LEASE_MS, applied: 0 };
+        let lease = Lease { version: String::new(), reads: 0, started_ms: 0, until_ms: NOW.0 + 1_000 + LEASE_MS, applied: 0 };
         REPLICAS.put(&id, &lease).commit(&*others, Durability::Buffered).await.unwrap();
     };
     let store = InterleavingStore::before_commit(1, Arc::clone(&memory), later);

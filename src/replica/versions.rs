@@ -1,11 +1,15 @@
-//! Versions of the program that serve one store together: which [formats](super::formats) each reads and writes.
+//! Versions of the program that serve one store together: which [formats](super::formats) each reads and writes. Lists the
+//! replicas for operators.
 
-use tollhouse_base::id::ReplicaId;
+use std::sync::atomic::Ordering;
+
+pub use tollhouse_api::Replica as SeenReplica;
+use tollhouse_base::{clock::Timestamp, id::ReplicaId};
 use tollhouse_store::{Batch, Durability, Row, Store, StoreError};
 
 use super::{
     Replica,
-    formats::{Formats, JoinError, OWN, READ_BY, WRITTEN, are_read},
+    formats::{Formats, JoinError, OWN, WRITTEN, are_read},
 };
 
 /// Checks that this version can read all rows of a store that it does not serve.
@@ -54,32 +58,36 @@ impl Replica {
             return Ok(None);
         }
         let now = self.store.now().await?;
-        for (id, lease) in self.leases().await? {
-            // A malformed lease is of a later version.
-            let is_valid = lease.is_some_and(|lease| !lease.is_over(now));
-            if id == self.id || !is_valid {
-                continue;
-            }
-            let reads = self.formats_of(&id).await?;
-            if reads < number {
-                return Ok(Some((id, reads)));
-            }
+        // A malformed lease is of a later version.
+        let readable = self.leases().await?.into_iter().filter_map(|(id, lease)| Some((id, lease?)));
+        let mut others = readable.filter(|(id, lease)| *id != self.id && !lease.is_over(now));
+        Ok(others.find(|(_, lease)| lease.reads < number).map(|(id, lease)| (id, lease.reads)))
+    }
+
+    /// Returns every replica, including those whose leases expired within the last hour.
+    pub async fn seen(&self) -> Result<Vec<SeenReplica>, StoreError> {
+        if !self.shared {
+            let (id, version) = (self.id.clone(), env!("CARGO_PKG_VERSION").to_owned());
+            let started_at = id.made_at();
+            let formats = self.known.reads;
+            return Ok(vec![SeenReplica { id, version, formats, started_at, lease_until: None, lives: true, behind: 0, own: true }]);
         }
-        Ok(None)
-    }
-
-    /// Returns the highest format that a replica reads.
-    pub(super) async fn formats_of(&self, id: &ReplicaId) -> Result<u32, StoreError> {
-        Ok(READ_BY.get(&*self.store, id).await?.map_or(0, |formats| formats.through))
-    }
-
-    /// Adds the formats that this replica reads to a batch, next to its lease.
-    pub(super) fn announce_formats(&self, batch: &mut Batch) {
-        batch.put(&READ_BY, &self.id, &Formats { through: self.known.reads });
-    }
-
-    /// Deletes the record of the formats that a replica read, after it is gone.
-    pub(super) fn forget_formats(batch: &mut Batch, id: &ReplicaId) {
-        batch.delete(&READ_BY, id);
+        let newest = self.store.changes(self.applied.load(Ordering::SeqCst), 0).await?.newest;
+        let now = self.store.now().await?;
+        let mut seen = Vec::new();
+        for (id, lease) in self.leases().await? {
+            let Some(lease) = lease else { continue };
+            seen.push(SeenReplica {
+                formats: lease.reads,
+                own: id == self.id,
+                lives: !lease.is_over(now),
+                id,
+                started_at: Timestamp(lease.started_ms),
+                lease_until: Some(Timestamp(lease.until_ms)),
+                behind: newest.saturating_sub(lease.applied),
+                version: lease.version,
+            });
+        }
+        Ok(seen)
     }
 }

@@ -1,13 +1,13 @@
 //! The in-memory store, for tests and for temporary data.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{PoisonError, RwLock, RwLockReadGuard},
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
-use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    lock::Lock,
+};
 
 use super::{
     Batch, Changes, CommittedChange, CopyPage, Direction, Durability, KeyRange, KeyValues, RowSums, Space, SpaceSize, SpaceSizes, Store,
@@ -21,7 +21,7 @@ type Spaces = BTreeMap<Space, BTreeMap<Vec<u8>, Vec<u8>>>;
 /// One map for each space, behind one lock. Durability makes no difference to it.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    data: RwLock<MemoryData>,
+    data: Lock<MemoryData>,
     /// The clock of a store that several hosts in one process share.
     shared: Option<Clock>,
 }
@@ -43,20 +43,16 @@ impl MemoryStore {
     pub fn shared(clock: Clock) -> Self {
         Self { shared: Some(clock), ..Self::default() }
     }
-
-    fn read(&self) -> RwLockReadGuard<'_, MemoryData> {
-        self.data.read().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[async_trait]
 impl Store for MemoryStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(value(&self.read().spaces, space, key).cloned())
+        Ok(value(&self.data.lock().spaces, space, key).cloned())
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
-        let data = self.read();
+        let data = self.data.lock();
         let Some(keys) = data.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(KeyValues::new()) };
         let found = keys.range((range.start, range.end));
         let mut read = 0;
@@ -72,7 +68,7 @@ impl Store for MemoryStore {
     }
 
     async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
-        let data = self.read();
+        let data = self.data.lock();
         let Some(keys) = data.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(0) };
         Ok(keys.range((range.start, range.end)).take(max).count())
     }
@@ -80,7 +76,7 @@ impl Store for MemoryStore {
     async fn apply(&self, batch: Batch, _durability: Durability) -> Result<Vec<i128>, StoreError> {
         let Batch { checks, mut writes, adds, changelog: changed } = batch;
         check_sizes(&writes, &adds)?;
-        let mut data = self.data.write().unwrap_or_else(PoisonError::into_inner);
+        let mut data = self.data.lock();
         if checks.iter().any(|check| value(&data.spaces, check.space, &check.key).map(Vec::as_slice) != check.expected.as_deref()) {
             return Err(StoreError::Conflict);
         }
@@ -99,7 +95,7 @@ impl Store for MemoryStore {
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        let data = self.read();
+        let data = self.data.lock();
         let newest = data.newest();
         let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
         let changes = data.changelog.iter().filter(|change| (from..=to).contains(&change.number)).cloned().collect();
@@ -108,7 +104,7 @@ impl Store for MemoryStore {
 
     async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
         let (mut rows, mut sums) = (Vec::new(), RowSums::default());
-        for (space, pairs) in &self.read().spaces {
+        for (space, pairs) in &self.data.lock().spaces {
             for (key, value) in pairs {
                 sums.add(*space, key, value);
                 rows.push(Write::put(*space, &key[..], &value[..]));
@@ -128,7 +124,7 @@ impl Store for MemoryStore {
     }
 
     fn sizes(&self) -> SpaceSizes {
-        let data = self.read();
+        let data = self.data.lock();
         let size = |pairs: &BTreeMap<Vec<u8>, Vec<u8>>| SpaceSize {
             entries: pairs.len() as u64,
             bytes: pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),

@@ -59,8 +59,6 @@ tables! {
     REPLICAS: Meta "replicas/", ReplicaId => "Lease", Until("an hour after the lease");
     /// The format up to which the store's rows are written.
     FORMATS_WRITTEN: Meta "formats-written", () => "Formats", Forever;
-    /// The format up to which each replica reads rows.
-    FORMATS_READ: Meta "formats-read/", ReplicaId => "Formats", With("its lease");
     /// Uses of rate limits and failures of callers, by period and key, counted across all replicas.
     USED: Meta "used/", (u64, String) => "a sum", Until("two more periods of ten seconds have passed");
     /// Gas burned by settlements that paid nothing, gas of underpaid ones, and the number of reverted ones, per five
@@ -145,7 +143,7 @@ tables! {
     /// When postings began. Since then every movement of money has one.
     LEDGER_OPENED: Meta "ledger-opened", () => "LedgerStart", Forever;
     /// Whether the store's money is play money.
-    MONEY_KIND: Meta "money-kind", () => "StoreMoney", Forever;
+    MONEY_KIND: Meta "money-kind", () => "MoneyKind", Forever;
     /// Refunds of a receipt.
     REFUNDS: Refunds "receipt\0", ReceiptId => "RefundedTotal", Forever;
     /// The refund made under an idempotency key.

@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+pub mod lock;
 #[cfg(test)]
 mod tests;
 
@@ -14,10 +15,12 @@ use std::{
     fmt,
     hash::Hash,
     iter,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use tokio::sync::oneshot;
+
+use self::lock::Lock;
 
 /// The owner name for the host's own work.
 pub const HOST: &str = "";
@@ -56,7 +59,7 @@ pub struct FairSemaphore<K: Owner> {
     share: Share,
     /// Maximum number of permits, at least 1.
     max: usize,
-    state: Mutex<State<K>>,
+    state: Lock<State<K>>,
 }
 
 /// The key that identifies an owner.
@@ -90,13 +93,13 @@ impl<K: Owner> FairSemaphore<K> {
     /// Creates a limit of `max` permits for all owners together.
     #[must_use]
     pub fn new(max: usize, share: Share) -> Arc<Self> {
-        Arc::new(Self { share, max: max.max(1), state: Mutex::new(State { in_flight: 0, turns: 0, owners: HashMap::new() }) })
+        Arc::new(Self { share, max: max.max(1), state: Lock::new(State { in_flight: 0, turns: 0, owners: HashMap::new() }) })
     }
 
     /// Takes a permit if the owner can have one now.
     #[must_use]
     pub fn take(self: &Arc<Self>, owner: K) -> Option<FairPermit<K>> {
-        self.state().take(self, &owner).then(|| self.permit(owner))
+        self.state.lock().take(self, &owner).then(|| self.permit(owner))
     }
 
     /// Waits for a permit for `owner`. If the future is dropped, its permit passes to the next
@@ -107,7 +110,7 @@ impl<K: Owner> FairSemaphore<K> {
     /// Never: every waiter gets a permit, because each permit ends.
     pub async fn turn(self: &Arc<Self>, owner: K) -> FairPermit<K> {
         let granted = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.take(self, &owner) {
                 return self.permit(owner);
             }
@@ -124,10 +127,6 @@ impl<K: Owner> FairSemaphore<K> {
     /// use.
     fn allows(&self, has: usize, in_flight: usize) -> bool {
         self.share.allows(self.max, has, self.max - in_flight)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<K>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -195,7 +194,7 @@ impl<K: Owner> OwnerQueue<K> {
 impl<K: Owner> Drop for FairPermit<K> {
     fn drop(&mut self) {
         let next: Vec<_> = {
-            let mut state = self.fair.state();
+            let mut state = self.fair.state.lock();
             state.end(&self.owner);
             iter::from_fn(|| state.next(&self.fair)).collect()
         };
@@ -209,7 +208,7 @@ impl<K: Owner> Drop for FairPermit<K> {
 
 impl<K: Owner> fmt::Debug for FairSemaphore<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let in_flight = self.state().in_flight;
+        let in_flight = self.state.lock().in_flight;
         f.debug_struct("FairSemaphore")
             .field("share", &self.share)
             .field("max", &self.max)

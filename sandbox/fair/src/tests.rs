@@ -163,7 +163,7 @@ async fn unused_permit_passes_to_the_next_waiter() {
     drop(granted);
     assert!(last.as_mut().now_or_never().is_some());
     drop(last);
-    assert_eq!(fair.state().in_flight, 0);
+    assert_eq!(fair.state.lock().in_flight, 0);
 }
 
 #[tokio::test]
@@ -175,7 +175,7 @@ async fn abandoned_requests_free_their_place_in_the_queue() {
     for _ in 0..1_000 {
         assert!(fair.turn("a").now_or_never().is_none());
     }
-    assert!(fair.state().owners["a"].waiting.capacity() < 20);
+    assert!(fair.state.lock().owners["a"].waiting.capacity() < 20);
 }
 
 /// Owners arrive, wait, abandon their wait and return permits in any order.
@@ -195,7 +195,7 @@ fn slots_are_not_lost_or_doubled_and_nobody_waits_needlessly() {
                 _ => {}
             }
             waiting.retain_mut(|(_, waiter)| waiter.as_mut().now_or_never().map(|permit| held.push(permit)).is_none());
-            let in_flight = fair.state().in_flight;
+            let in_flight = fair.state.lock().in_flight;
             assert!(in_flight == held.len() && in_flight <= fair.max, "seed {seed}, step {step}");
             let has = |owner: &str| held.iter().filter(|permit| permit.owner == owner).count();
             for (owner, _) in &waiting {
@@ -203,7 +203,7 @@ fn slots_are_not_lost_or_doubled_and_nobody_waits_needlessly() {
             }
         }
         drop((held, waiting));
-        let state = fair.state();
+        let state = fair.state.lock();
         assert!(state.in_flight == 0 && state.owners.is_empty(), "seed {seed}: no owner is remembered");
     }
 }

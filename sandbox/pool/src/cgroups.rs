@@ -26,7 +26,7 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread::available_parallelism,
@@ -37,6 +37,7 @@ use rustix::{
     io::Errno,
     process::Pid,
 };
+use tollhouse_fair::lock::Lock;
 use tollhouse_protocol::{JailLayer, JailReport, LayerRefusal};
 
 use self::file::{errno, write};
@@ -69,7 +70,7 @@ pub(crate) struct Groups {
     /// The layers that a process in a group has.
     layers: JailReport,
     /// Groups of workers that have ended.
-    free: Mutex<Vec<GroupState>>,
+    free: Lock<Vec<GroupState>>,
     /// Number of groups so far.
     created: AtomicUsize,
 }
@@ -89,7 +90,7 @@ impl Groups {
 
     /// Returns empty groups. Existing ones are removed with their last process.
     pub(crate) fn none() -> Arc<Self> {
-        Arc::new(Self { workers: None, layers: refused(Errno::SHUTDOWN), free: Mutex::default(), created: AtomicUsize::new(0) })
+        Arc::new(Self { workers: None, layers: refused(Errno::SHUTDOWN), free: Lock::default(), created: AtomicUsize::new(0) })
     }
 
     fn within(own: Result<&Path, Errno>, config: &PoolConfig) -> Arc<Self> {
@@ -101,7 +102,7 @@ impl Groups {
             }
             Err(errno) => (None, refused(errno)),
         };
-        let groups = Self { workers, layers, free: Mutex::default(), created: AtomicUsize::new(0) };
+        let groups = Self { workers, layers, free: Lock::default(), created: AtomicUsize::new(0) };
         Arc::new(groups)
     }
 
@@ -110,7 +111,7 @@ impl Groups {
         let Some(workers) = self.workers.as_ref().filter(|_| !self.layers.in_force.is_empty()) else {
             return GroupLimits { group: None, layers: self.layers.clone() };
         };
-        let stored = self.free().pop();
+        let stored = self.free.lock().pop();
         match stored.map_or_else(|| self.make(&workers.folder), Ok) {
             Ok(stored) => GroupLimits { group: Some(Group::new(self, stored)), layers: self.layers.clone() },
             Err(error) => GroupLimits { group: None, layers: refused(errno(&error)) },
@@ -128,10 +129,6 @@ impl Groups {
 
     fn has(&self, layer: JailLayer) -> bool {
         self.layers.in_force.contains(&layer)
-    }
-
-    fn free(&self) -> MutexGuard<'_, Vec<GroupState>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -216,7 +213,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.groups.free().extend(self.state.take());
+        self.groups.free.lock().extend(self.state.take());
     }
 }
 

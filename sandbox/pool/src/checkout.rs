@@ -111,7 +111,7 @@ impl Core {
     }
 
     fn take_idle(&self, request: WorkerRequest<'_>) -> Option<Warm> {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         let warm = idle.warm.take(request.endpoint, |process| request.is_held_by(process))?;
         if warm.process.link.pipeline.is_brief() {
             idle.pipelined.push(Arc::clone(&warm.process));

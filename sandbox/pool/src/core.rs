@@ -1,12 +1,9 @@
 //! The state that the handles and tasks of one pool share.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tollhouse_fair::{FairSemaphore, Share};
+use tollhouse_fair::{FairSemaphore, Share, lock::Lock};
 use tollhouse_protocol::{JailReport, Tier};
 
 use crate::{
@@ -40,13 +37,13 @@ pub(crate) struct Core {
     pub(crate) tasks: TaskTracker,
     /// Stops the tasks that run as long as the pool. Canceled with the last handle.
     pub(crate) stopped: CancellationToken,
-    idle: Mutex<Idle>,
+    pub(crate) idle: Lock<Idle>,
     /// Every process that has not been ended, by process id.
-    everyone: Mutex<HashMap<u32, Arc<Process>>>,
+    everyone: Lock<HashMap<u32, Arc<Process>>>,
     /// Jail reports of all workers so far, by tier.
-    jails: Mutex<EachTier<Jails>>,
+    jails: Lock<EachTier<Jails>>,
     /// Failed process starts since the last success.
-    failed_starts: Mutex<FailedStarts>,
+    failed_starts: Lock<FailedStarts>,
 }
 
 #[derive(Debug, Default)]
@@ -78,10 +75,10 @@ impl Core {
             counters: Counters::default(),
             tasks: TaskTracker::new(),
             stopped: CancellationToken::new(),
-            idle: Mutex::default(),
-            everyone: Mutex::default(),
-            jails: Mutex::default(),
-            failed_starts: Mutex::default(),
+            idle: Lock::default(),
+            everyone: Lock::default(),
+            jails: Lock::default(),
+            failed_starts: Lock::default(),
             config,
         }))
     }
@@ -89,7 +86,7 @@ impl Core {
     pub(crate) fn status(&self) -> Status {
         let occupancy = self.scheduler.occupancy();
         let (idle, spares, ahead) = {
-            let idle = self.idle();
+            let idle = self.idle.lock();
             (idle.warm.len(), idle.spares.len(), idle.sent_ahead())
         };
         let (tiers, jail) = self.tiers();
@@ -113,31 +110,27 @@ impl Core {
         }
     }
 
-    pub(crate) fn idle(&self) -> MutexGuard<'_, Idle> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns every process that has not been ended.
     pub(crate) fn everyone(&self) -> Vec<Arc<Process>> {
-        self.by_id().values().cloned().collect()
+        self.everyone.lock().values().cloned().collect()
     }
 
     pub(crate) fn register(&self, process: Process) -> Arc<Process> {
         let process = Arc::new(process);
-        self.by_id().insert(process.pid, Arc::clone(&process));
+        self.everyone.lock().insert(process.pid, Arc::clone(&process));
         process
     }
 
     /// Ends a process.
     pub(crate) fn kill_process(&self, process: &Arc<Process>) {
         // Until the process is ended, nobody else can have its id.
-        self.by_id().remove(&process.pid);
+        self.everyone.lock().remove(&process.pid);
         process.end();
     }
 
     /// Makes a worker idle, ready for its handler's next call.
     pub(crate) fn put_idle(self: &Arc<Self>, warm: Warm) {
-        let refused = self.idle().put(warm);
+        let refused = self.idle.lock().put(warm);
         if let Some(warm) = refused {
             let core = Arc::clone(self);
             // Ending a process takes a while, and the current call should not wait for it.
@@ -149,43 +142,35 @@ impl Core {
     /// Prevents further calls on a worker. An idle worker is ended now, a busy one after its call.
     pub(crate) fn retire_process(&self, process: &Arc<Process>) {
         process.retire();
-        if self.idle().remove(process) {
+        if self.idle.lock().remove(process) {
             self.kill_process(process);
         }
     }
 
     pub(crate) fn note_jail(&self, tier: Tier, report: &JailReport) {
-        self.jails()[tier].note(report);
+        self.jails.lock()[tier].note(report);
     }
 
     /// Records whether a process could be started, or why not.
     pub(crate) fn note_start(&self, failed: Option<&PoolError>) {
-        let mut starts = self.failed_starts();
+        let mut starts = self.failed_starts.lock();
         *starts =
             failed.map_or_else(FailedStarts::default, |error| FailedStarts { reason: Some(error.to_string()), times: starts.times + 1 });
     }
 
     /// Returns why the last start failed, unless a start has succeeded since.
     pub(crate) fn starts_fail(&self) -> Option<String> {
-        self.failed_starts().reason.clone()
+        self.failed_starts.lock().reason.clone()
     }
 
     /// Returns whether so many starts have failed in a row that the next one is likely to fail.
     pub(crate) fn cannot_start(&self) -> bool {
-        self.failed_starts().times >= FailedStarts::MANY
-    }
-
-    fn failed_starts(&self) -> MutexGuard<'_, FailedStarts> {
-        self.failed_starts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn jails(&self) -> MutexGuard<'_, EachTier<Jails>> {
-        self.jails.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failed_starts.lock().times >= FailedStarts::MANY
     }
 
     /// Returns the status and jail report of each tier, and the jail report of all tiers.
     fn tiers(&self) -> (Vec<TierStatus>, JailReport) {
-        let (everyone, jails) = (self.everyone(), self.jails().clone());
+        let (everyone, jails) = (self.everyone(), self.jails.lock().clone());
         let (mut tiers, mut all) = (Vec::new(), Jails::default());
         for (tier, report) in jails.iter().filter_map(|(tier, jails)| Some((tier, jails.report()?))) {
             all.note(report);
@@ -193,10 +178,6 @@ impl Core {
             tiers.push(TierStatus { tier, processes, jail: report.in_force.clone(), jail_refused: merge_refusals(&report.refused) });
         }
         (tiers, all.report().cloned().unwrap_or_default())
-    }
-
-    fn by_id(&self) -> MutexGuard<'_, HashMap<u32, Arc<Process>>> {
-        self.everyone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,18 +11,16 @@
 //! for the end of another, and there is no deadlock. The total is therefore at most the maximum
 //! plus one op and its request for each call.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use tokio::sync::{Notify, futures::Notified};
+use tollhouse_fair::lock::Lock;
 
 /// Bytes in transit of all calls.
 #[derive(Debug)]
 pub(crate) struct FlowControl {
     max: usize,
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Notified whenever bytes are released.
     freed: Notify,
 }
@@ -42,7 +40,7 @@ struct OwnerShare {
 impl FlowControl {
     /// Creates the accounts for at most `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
-        Self { max, state: Mutex::default(), freed: Notify::new() }
+        Self { max, state: Lock::default(), freed: Notify::new() }
     }
 
     /// Returns the account of a call of `owner`.
@@ -53,11 +51,7 @@ impl FlowControl {
     /// Returns the bytes in transit now.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
-        self.lock().held
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().held
     }
 }
 
@@ -92,7 +86,7 @@ impl<'a> CallAccount<'a> {
     /// Calls `fits` with the new totals of the owner and of all owners.
     fn change(&mut self, bytes: usize, fits: impl FnOnce(usize, usize) -> bool) -> bool {
         let before = self.held.unwrap_or_default();
-        let mut state = self.flow.lock();
+        let mut state = self.flow.state.lock();
         let all = state.held - before + bytes;
         let share = match state.owners.get_mut(self.owner) {
             Some(share) => share,
@@ -122,7 +116,7 @@ impl Drop for CallAccount<'_> {
             return;
         }
         self.set(0);
-        let mut state = self.flow.lock();
+        let mut state = self.flow.state.lock();
         if let Some(share) = state.owners.get_mut(self.owner) {
             share.accounts -= 1;
             if share.accounts == 0 {

@@ -75,10 +75,10 @@ impl Core {
         self.scheduler.close();
         self.scheduler.drained().await;
         // From here on, a process that starts is ended at once.
-        self.idle().closed = true;
+        self.idle.lock().closed = true;
         self.stopped.cancel();
         self.everyone().iter().for_each(|process| self.kill_process(process));
-        self.idle().clear();
+        self.idle.lock().clear();
         self.tasks.close();
         self.tasks.wait().await;
         self.spawner.close().await;
@@ -136,7 +136,7 @@ impl Core {
     /// Ends idle workers that were unused for long or have died.
     fn sweep_idle(&self) {
         let (swept, faults) = {
-            let mut idle = self.idle();
+            let mut idle = self.idle.lock();
             let unused: Vec<_> = Tier::ALL.into_iter().filter(|tier| !self.has_spares(&idle, *tier)).collect();
             idle.sweep(|warm| warm.since.elapsed() >= self.config.max_idle_time, |spare| unused.contains(&spare.tier))
         };
@@ -178,7 +178,7 @@ async fn replace(core: Arc<Core>, old: Arc<Process>) {
             count(&core.counters.replaced);
             core.refill();
         }
-        Err(_) if core.idle().closed => {}
+        Err(_) if core.idle.lock().closed => {}
         Err(error) => {
             tracing::warn!(error = %error, "the replacement of a worker could not be started");
             old.is_being_replaced.store(false, Ordering::Release);

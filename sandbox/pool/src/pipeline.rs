@@ -24,13 +24,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
 use tokio::{net::UnixStream, sync::oneshot};
+use tollhouse_fair::lock::Lock;
 use tollhouse_protocol::Spent;
 
 use crate::{budget::Budget, wire::Buffers};
@@ -50,10 +47,10 @@ pub(crate) struct Pipeline<T> {
     max: usize,
     /// Maximum processor time of all waiting calls, in microseconds.
     time_us: u64,
-    state: Mutex<State<T>>,
+    state: Lock<State<T>>,
     /// Held while a call is sent, so that calls are written in the order of `ahead`. Locked before
     /// `state`.
-    writing: Mutex<()>,
+    writing: Lock<()>,
 }
 
 #[derive(Debug)]
@@ -81,26 +78,26 @@ impl<T> Pipeline<T> {
     /// Creates a pipeline for at most `max` calls that take at most `time` together.
     pub(crate) fn new(max: usize, time: Duration) -> Self {
         let state = State { open: false, cost_us: UNKNOWN_US, ahead: VecDeque::new(), rest: Vec::new() };
-        Self { max, time_us: u64::try_from(time.as_micros()).unwrap_or(u64::MAX), state: Mutex::new(state), writing: Mutex::default() }
+        Self { max, time_us: u64::try_from(time.as_micros()).unwrap_or(u64::MAX), state: Lock::new(state), writing: Lock::default() }
     }
 
     /// Permits sending calls ahead. The worker's current call must have been written completely.
     pub(crate) fn open(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.open = state.rest.is_empty();
     }
 
     /// Returns how many calls can be sent ahead now.
     pub(crate) fn room(&self) -> usize {
-        self.capacity_in(&self.lock())
+        self.capacity_in(&self.state.lock())
     }
 
     /// Stops sending calls ahead, because the running call uses an op or waits. The unwritten rest
     /// moves to `buffers` and must be written first.
     pub(crate) fn close(&self, buffers: &mut Buffers) {
         // Waits for a call that is being written.
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.lock();
+        let _writing = self.writing.lock();
+        let mut state = self.state.lock();
         state.open = false;
         buffers.put_encoded(&mut state.rest);
     }
@@ -108,29 +105,29 @@ impl<T> Pipeline<T> {
     /// Moves the unwritten rest to `buffers`, for the call whose turn has come. With a rest the
     /// pipeline is closed, so whatever is being written now belongs to a later call.
     pub(crate) fn take_rest(&self, buffers: &mut Buffers) {
-        buffers.put_encoded(&mut self.lock().rest);
+        buffers.put_encoded(&mut self.state.lock().rest);
     }
 
     /// Returns whether calls can be sent ahead once this worker runs one.
     pub(crate) fn is_brief(&self) -> bool {
-        self.max > 0 && self.lock().cost_us <= self.time_us
+        self.max > 0 && self.state.lock().cost_us <= self.time_us
     }
 
     /// Returns the number of calls that wait for their turn.
     pub(crate) fn len(&self) -> usize {
-        self.lock().ahead.len()
+        self.state.lock().ahead.len()
     }
 
     /// Removes the first call because the worker declined it. Returns false if that is impossible:
     /// no call waits, or it was not written completely.
     pub(crate) fn decline(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.rest.is_empty() && state.ahead.pop_front().is_some()
     }
 
     /// Returns the call that the worker runs next. Without one, no more calls can be sent ahead.
     pub(crate) fn next(&self, spent: &Spent) -> Option<Next<T>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let cost_us = if spent.ops == 0 { spent.cpu_us } else { UNKNOWN_US };
         state.cost_us = cost_us.max(state.cost_us - state.cost_us / FALL);
         let next = state.ahead.pop_front();
@@ -140,17 +137,17 @@ impl<T> Pipeline<T> {
 
     /// Ends the pipeline together with its worker. Waiting calls must run elsewhere.
     pub(crate) fn end(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.open = false;
         state.ahead.clear();
     }
 
     /// Writes `frame` if there is room.
     pub(crate) fn send(&self, stream: &UnixStream, frame: &[u8], budget: Budget) -> Option<oneshot::Receiver<T>> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         let (turn, waiting) = oneshot::channel();
         {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if self.capacity_in(&state) == 0 {
                 return None;
             }
@@ -160,7 +157,7 @@ impl<T> Pipeline<T> {
         // A closed socket takes nothing. The next call to use it will notice.
         let written = stream.try_write(frame).unwrap_or(0);
         if written < frame.len() {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.open = false;
             state.rest.extend_from_slice(&frame[written..]);
         }
@@ -170,9 +167,5 @@ impl<T> Pipeline<T> {
     fn capacity_in(&self, state: &State<T>) -> usize {
         let affordable = usize::try_from(self.time_us / state.cost_us.max(1)).unwrap_or(usize::MAX).min(self.max);
         if state.open { affordable.saturating_sub(state.ahead.len()) } else { 0 }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

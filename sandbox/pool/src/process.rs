@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use tokio::{
     sync::OnceCell,
     time::{Instant, sleep, timeout},
 };
+use tollhouse_fair::lock::Lock;
 use tollhouse_pace as pace;
 use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, StopReason, Tier, ToHost};
 
@@ -42,7 +43,7 @@ pub(crate) struct Process {
     pub(crate) tier: Tier,
     pub(crate) link: Link,
     pub(crate) started: Instant,
-    child: Mutex<ProcessGuard>,
+    child: Lock<ProcessGuard>,
     /// Its place, until the system has removed the process.
     slot: Weak<ProcessSlot>,
     /// How it ended, once determined. Determined only once, even if several tasks need it.
@@ -108,7 +109,7 @@ impl Process {
             tier,
             link,
             started: Instant::now(),
-            child: Mutex::new(child),
+            child: Lock::new(child),
             slot,
             exited: OnceCell::new(),
             jail: OnceLock::new(),
@@ -160,7 +161,7 @@ impl Process {
 
     /// Ends the process now.
     pub(crate) fn end(&self) {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner).end();
+        self.child.lock().end();
         // The call that uses the socket notices the end even if another process holds the other
         // side.
         let _ = rustix::net::shutdown(&self.link.stream, Shutdown::Both);
@@ -188,7 +189,7 @@ impl Process {
     /// Returns how the process ended. Called at the end of its stream, which the system closes
     /// before the process exits.
     async fn exit(&self) -> Option<ProcessExit> {
-        let exit = || self.child.lock().unwrap_or_else(PoisonError::into_inner).exit();
+        let exit = || self.child.lock().exit();
         let ended = async {
             // The process may have been slowed, and must release its memory before it exits.
             if self.is_live() {
@@ -248,7 +249,7 @@ impl Process {
 
     /// Returns whether it has not been ended.
     pub(crate) fn is_live(&self) -> bool {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner).is_live()
+        self.child.lock().is_live()
     }
 
     /// Returns whether it must not serve another call.
@@ -315,7 +316,7 @@ impl Process {
 
     /// Waits until it has exited.
     pub(crate) async fn wait_for_exit(&self) {
-        while self.child.lock().unwrap().exit().is_none() {
+        while self.child.lock().exit().is_none() {
             tokio::task::yield_now().await;
         }
     }

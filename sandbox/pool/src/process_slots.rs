@@ -8,9 +8,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{Notify, futures::Notified};
+use tollhouse_fair::lock::Lock;
 
 use crate::{cgroups::GroupLimits, users::UserAllocator, zygote::ZygoteCounts};
 
@@ -23,7 +24,7 @@ pub(crate) const UNMEASURED_BYTES: u64 = 16 << 20;
 pub(crate) struct ProcessSlots {
     max: usize,
     max_bytes: u64,
-    state: Mutex<State>,
+    state: Lock<State>,
     changed: Notify,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct ProcessSlot {
     slots: Arc<ProcessSlots>,
     user: Option<u32>,
     group_limits: OnceLock<GroupLimits>,
-    held: Mutex<HeldSlot>,
+    held: Lock<HeldSlot>,
 }
 
 #[derive(Debug)]
@@ -75,30 +76,30 @@ impl ProcessSlots {
     /// Creates `max` places, at least one, for processes that hold at most `max_bytes` together
     /// and run as `users`.
     pub(crate) fn new(max: usize, max_bytes: u64, users: UserAllocator) -> Arc<Self> {
-        let state = Mutex::new(State { users, ..State::default() });
+        let state = Lock::new(State { users, ..State::default() });
         Arc::new(Self { max: max.max(1), max_bytes, state, changed: Notify::new() })
     }
 
     /// Takes a place, if one is free.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Arc<ProcessSlot>> {
-        self.state().take(self).map(|user| self.slot(user))
+        self.state.lock().take(self).map(|user| self.slot(user))
     }
 
     /// Takes a place, if one is free and nobody waits for it.
     pub(crate) fn take_unused(self: &Arc<Self>) -> Option<Arc<ProcessSlot>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let user = if state.waiting == 0 { state.take(self) } else { None };
         user.map(|user| self.slot(user))
     }
 
     fn slot(self: &Arc<Self>, user: Option<u32>) -> Arc<ProcessSlot> {
-        let held = Mutex::new(HeldSlot { bytes: UNMEASURED_BYTES, is_leaving: false });
+        let held = Lock::new(HeldSlot { bytes: UNMEASURED_BYTES, is_leaving: false });
         Arc::new(ProcessSlot { slots: Arc::clone(self), user, group_limits: OnceLock::new(), held })
     }
 
     /// Registers a waiter for a place, as long as the value lives.
     pub(crate) fn wait(&self) -> SlotWaiter<'_> {
-        self.state().waiting += 1;
+        self.state.lock().waiting += 1;
         SlotWaiter(self)
     }
 
@@ -110,7 +111,7 @@ impl ProcessSlots {
 
     /// Returns the shortage as if `others` were waiting too.
     pub(crate) fn shortage_with(&self, others: usize) -> Option<Shortage> {
-        let State { taken, leaving, waiting, zygotes, .. } = *self.state();
+        let State { taken, leaving, waiting, zygotes, .. } = *self.state.lock();
         let waiting = waiting + others;
         let staying = Share { slots: taken.slots - leaving.slots, bytes: taken.bytes - leaving.bytes };
         if staying.slots == 0 {
@@ -124,7 +125,7 @@ impl ProcessSlots {
 
     /// Signals that a process is idle, so that a waiter can use it or its place.
     pub(crate) fn notify_idle(&self) {
-        if self.state().waiting > 0 {
+        if self.state.lock().waiting > 0 {
             self.changed.notify_waiters();
         }
     }
@@ -137,17 +138,17 @@ impl ProcessSlots {
 
     /// Returns the number of processes, including those that start or end.
     pub(crate) fn taken(&self) -> usize {
-        self.state().taken.slots
+        self.state.lock().taken.slots
     }
 
     /// Returns the memory of all processes, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.state().taken.bytes
+        self.state.lock().taken.bytes
     }
 
     /// Records the measured memory of the zygotes.
     pub(crate) fn record_zygotes(&self, zygotes: ZygoteCounts) {
-        let before = std::mem::replace(&mut self.state().zygotes, zygotes);
+        let before = std::mem::replace(&mut self.state.lock().zygotes, zygotes);
         if zygotes.bytes < before.bytes {
             self.notify_idle();
         }
@@ -155,11 +156,7 @@ impl ProcessSlots {
 
     /// Returns the last measurement of the zygotes.
     pub(crate) fn zygotes(&self) -> ZygoteCounts {
-        self.state().zygotes
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().zygotes
     }
 }
 
@@ -194,13 +191,13 @@ impl ProcessSlot {
 
     /// Returns the measured memory of its process, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.held().bytes
+        self.held.lock().bytes
     }
 
     /// Records the measured memory of its process, in bytes.
     pub(crate) fn note(&self, bytes: u64) {
-        let mut held = self.held();
-        let mut state = self.slots.state();
+        let mut held = self.held.lock();
+        let mut state = self.slots.state.lock();
         state.taken.bytes = state.taken.bytes - held.bytes + bytes;
         if held.is_leaving {
             state.leaving.bytes = state.leaving.bytes - held.bytes + bytes;
@@ -215,16 +212,12 @@ impl ProcessSlot {
 
     /// Records that its process was ended.
     pub(crate) fn leave(&self) {
-        let mut held = self.held();
+        let mut held = self.held.lock();
         if !held.is_leaving {
             held.is_leaving = true;
-            let leaving = &mut self.slots.state().leaving;
+            let leaving = &mut self.slots.state.lock().leaving;
             *leaving = Share { slots: leaving.slots + 1, bytes: leaving.bytes + held.bytes };
         }
-    }
-
-    fn held(&self) -> MutexGuard<'_, HeldSlot> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -233,7 +226,7 @@ impl Drop for ProcessSlot {
         self.leave();
         let bytes = self.bytes();
         let is_wanted = {
-            let State { taken, leaving, waiting, users, .. } = &mut *self.slots.state();
+            let State { taken, leaving, waiting, users, .. } = &mut *self.slots.state.lock();
             self.user.into_iter().for_each(|user| users.release(user));
             for share in [taken, leaving] {
                 *share = Share { slots: share.slots - 1, bytes: share.bytes - bytes };
@@ -248,6 +241,6 @@ impl Drop for ProcessSlot {
 
 impl Drop for SlotWaiter<'_> {
     fn drop(&mut self) {
-        self.0.state().waiting -= 1;
+        self.0.state.lock().waiting -= 1;
     }
 }

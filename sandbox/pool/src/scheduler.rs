@@ -108,7 +108,7 @@ impl Scheduler {
     ) -> Result<Admitted<'a>, PoolError> {
         let (shared, rules) = (&self.0, &self.0.rules);
         let turn = {
-            let mut queue = shared.lock();
+            let mut queue = shared.queue.lock();
             queue.check_open(&admission, rules)?;
             if ahead == Ahead::Now && queue.may_run_ahead(admission.endpoint) {
                 return Ok(Admitted::Ahead);
@@ -126,7 +126,7 @@ impl Scheduler {
         match timeout_at(deadline, &mut waiting.turn.granted).await {
             Ok(Ok(granted)) => {
                 let admitted = waiting.into_admitted(granted);
-                let open = shared.lock().check_held(&admission, rules);
+                let open = shared.queue.lock().check_held(&admission, rules);
                 open.map(|()| admitted)
             }
             Ok(Err(_)) | Err(_) => Err(self.busy()),
@@ -135,12 +135,12 @@ impl Scheduler {
 
     /// Records that a call was stopped. Returns true if that makes the endpoint held.
     pub(crate) fn note_stop(&self, endpoint: &str, caller: Option<IpAddr>, cause: Cause) -> bool {
-        self.0.lock().note_stop(endpoint, caller, cause, &self.0.rules)
+        self.0.queue.lock().note_stop(endpoint, caller, cause, &self.0.rules)
     }
 
     /// Stops admitting calls, and dismisses those in the queue.
     pub(crate) fn close(&self) {
-        self.0.lock().close();
+        self.0.queue.lock().close();
     }
 
     /// Waits until all calls have left. Their number is also a limit, so it is counted here under
@@ -157,17 +157,17 @@ impl Scheduler {
 
     /// Returns how much longer an endpoint is held, if it is.
     pub(crate) fn held(&self, endpoint: &str) -> Option<Duration> {
-        self.0.lock().held(endpoint)
+        self.0.queue.lock().held(endpoint)
     }
 
     pub(crate) fn occupancy(&self) -> Occupancy {
-        self.0.lock().occupancy()
+        self.0.queue.lock().occupancy()
     }
 
     /// Forgets owners and endpoints without calls. Called periodically: doing it at the end of each
     /// call would make the next call create them again.
     pub(crate) fn prune_idle(&self) {
-        self.0.lock().prune_idle(&self.0.rules);
+        self.0.queue.lock().prune_idle(&self.0.rules);
     }
 
     fn busy(&self) -> PoolError {
@@ -194,7 +194,7 @@ impl<'a> QueueGuard<'a> {
 
 impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         queue.dequeue(self.admission, self.turn.ticket);
         if self.turn.granted.try_recv() == Ok(WaiterGrant::Slot) {
             queue.release_slot(self.admission);

@@ -82,7 +82,8 @@ impl Core {
     }
 
     fn pipelined(&self, request: WorkerRequest<'_>) -> Option<Arc<Process>> {
-        self.idle()
+        self.idle
+            .lock()
             .pipelined
             .iter()
             .find(|process| request.is_held_by(process) && !process.is_retired() && process.link.pipeline.room() > 0)
@@ -147,7 +148,7 @@ mod tests {
         let (process, _) = Process::standin();
         process.loaded.set(LoadedCode::standin(endpoint)).unwrap();
         process.link.pipeline.open();
-        core.idle().pipelined.push(Arc::clone(&process));
+        core.idle.lock().pipelined.push(Arc::clone(&process));
         process
     }
 

@@ -93,7 +93,7 @@ impl Core {
         }
         let process = self.register(started);
         let lease = WorkerLease::new(self, Arc::clone(&process), Buffers::default());
-        if self.idle().closed {
+        if self.idle.lock().closed {
             // The pool was shut down meanwhile, and may have ended every process before this one
             // was registered.
             return Err(PoolError::Spawn("the pool is shut down".into()));
@@ -114,14 +114,14 @@ impl Core {
     /// for a start.
     pub(crate) fn evict_for_spares(&self) {
         let missing = {
-            let idle = self.idle();
+            let idle = self.idle.lock();
             self.missing_spares(&idle).len().min((self.config.max_processes / 4).saturating_sub(idle.pending_spares()))
         };
         if missing == 0 {
             return;
         }
         while let Some(shortage) = self.slots.shortage_with(missing) {
-            let evicted = self.idle().evict_warm(shortage);
+            let evicted = self.idle.lock().evict_warm(shortage);
             let Some(process) = evicted else { return };
             self.kill_process(&process);
         }
@@ -131,7 +131,7 @@ impl Core {
     /// nobody else waits for their places.
     pub(crate) fn refill(self: &Arc<Self>) {
         let slots: Vec<_> = {
-            let mut idle = self.idle();
+            let mut idle = self.idle.lock();
             let missing = if idle.closed { Vec::new() } else { self.missing_spares(&idle) };
             let slots: Vec<_> = missing.into_iter().map_while(|tier| Some((tier, self.slots.take_unused()?))).collect();
             slots.iter().for_each(|(tier, _)| idle.booting[*tier] += 1);
@@ -143,7 +143,7 @@ impl Core {
                 let booting = BootingSpare(&core, tier);
                 match core.boot(HOST, tier, slot).await {
                     Ok(lease) => lease.keep_as_spare(),
-                    Err(_) if core.idle().closed => {}
+                    Err(_) if core.idle.lock().closed => {}
                     Err(error) => tracing::warn!(error = %error, tier = %tier, "a spare worker could not be started"),
                 }
                 drop(booting);
@@ -176,7 +176,7 @@ impl Core {
     }
 
     fn take_spare(&self, tier: Tier) -> Option<Arc<Process>> {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         idle.requested[tier] = Some(Instant::now());
         idle.take_spare(tier)
     }
@@ -184,7 +184,7 @@ impl Core {
     /// Ends idle workers while waiters need their places, or running ones need their memory.
     pub(crate) fn evict_one(&self) {
         while let Some(shortage) = self.slots.shortage() {
-            let evicted = self.idle().evict(shortage);
+            let evicted = self.idle.lock().evict(shortage);
             let Some(process) = evicted else { return };
             self.kill_process(&process);
         }
@@ -196,7 +196,7 @@ struct BootingSpare<'a>(&'a Core, Tier);
 
 impl Drop for BootingSpare<'_> {
     fn drop(&mut self) {
-        self.0.idle().booting[self.1] -= 1;
+        self.0.idle.lock().booting[self.1] -= 1;
     }
 }
 
@@ -213,11 +213,11 @@ mod tests {
             let core = Core::new(PoolConfig { spares, max_processes, ..PoolConfig::new("/bin/false") }).unwrap();
             core.refill();
             core.refill();
-            assert_eq!(core.idle().booting[Tier::Jit], 2);
+            assert_eq!(core.idle.lock().booting[Tier::Jit], 2);
             core.tasks.close();
             core.tasks.wait().await;
             core.spawner.all_reaped().await;
-            assert_eq!((core.idle().booting[Tier::Jit], core.slots.taken()), (0, 0));
+            assert_eq!((core.idle.lock().booting[Tier::Jit], core.slots.taken()), (0, 0));
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
         let reported = core.status().starts_fail.unwrap();
         assert!(reported.ends_with("ended before it was ready, with status 1"), "{reported}");
         core.refill();
-        assert_eq!(core.idle().booting[Tier::Jit], 1);
+        assert_eq!(core.idle.lock().booting[Tier::Jit], 1);
         core.tasks.close();
         core.tasks.wait().await;
         assert_eq!((core.status().workers, core.cannot_start()), (0, false));
@@ -245,7 +245,7 @@ mod tests {
         let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
         let [(fit, _fit), (retired, _retired)] = [(); 2].map(|()| Process::standin());
         retired.retire();
-        core.idle().spares = vec![Arc::clone(&fit), Arc::clone(&retired)];
+        core.idle.lock().spares = vec![Arc::clone(&fit), Arc::clone(&retired)];
         assert_eq!(core.lease_blank("a", Tier::Jit).await.unwrap().process().pid, fit.pid);
         let totals = core.counters.totals();
         assert_eq!((totals.started, totals.idle_faults, retired.is_live()), (0, 1, false));
@@ -254,10 +254,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn tier_in_use_has_spares_and_the_default_tier_always() {
         let core = Core::new(PoolConfig { spares: 2, ..PoolConfig::new("/bin/false") }).unwrap();
-        let missing = || core.missing_spares(&core.idle());
+        let missing = || core.missing_spares(&core.idle.lock());
         assert_eq!(missing(), [Tier::Jit; 2]);
         assert!(core.take_spare(Tier::Jitless).is_none());
-        core.idle().booting[Tier::Jit] = 1;
+        core.idle.lock().booting[Tier::Jit] = 1;
         assert_eq!(missing(), [Tier::Jit, Tier::Jitless, Tier::Jitless]);
         tokio::time::advance(core.config.max_life).await;
         assert_eq!(missing(), [Tier::Jit]);
@@ -267,8 +267,8 @@ mod tests {
     async fn spare_of_another_tier_is_left() {
         let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
         let (spare, _theirs) = Process::standin();
-        core.idle().spares.push(Arc::clone(&spare));
-        assert!(core.take_spare(Tier::Jitless).is_none() && core.idle().spares_of(Tier::Jit) == 1);
+        core.idle.lock().spares.push(Arc::clone(&spare));
+        assert!(core.take_spare(Tier::Jitless).is_none() && core.idle.lock().spares_of(Tier::Jit) == 1);
         assert!(core.take_spare(Tier::Jit).is_some_and(|taken| Arc::ptr_eq(&taken, &spare)));
     }
 
@@ -277,12 +277,12 @@ mod tests {
         for (spares, max_processes, staying) in [(0, 2, 2), (2, 2, 2), (1, 4, 4), (2, 8, 8)] {
             let core = Core::new(PoolConfig { spares, max_processes, ..PoolConfig::new("/bin/false") }).unwrap();
             let workers: Vec<_> = (0..max_processes).map(|_| Process::standin_at(core.slots.take().unwrap()).0).collect();
-            workers.iter().for_each(|worker| drop(core.idle().put(Warm::just_now(worker))));
+            workers.iter().for_each(|worker| drop(core.idle.lock().put(Warm::just_now(worker))));
             core.evict_for_spares();
             core.evict_for_spares();
             let live: Vec<_> = workers.iter().map(|worker| worker.is_live()).collect();
             let ended = live.iter().take_while(|live| !**live).count();
-            assert_eq!((ended, core.idle().warm.len()), (spares.min(max_processes / 4), staying - ended), "{live:?}");
+            assert_eq!((ended, core.idle.lock().warm.len()), (spares.min(max_processes / 4), staying - ended), "{live:?}");
         }
     }
 
@@ -293,20 +293,20 @@ mod tests {
             let core = Core::new(config).unwrap();
             let _held = core.slots.take().unwrap();
             let (warm, _theirs) = Process::standin();
-            drop(core.idle().put(Warm::just_now(&warm)));
+            drop(core.idle.lock().put(Warm::just_now(&warm)));
             let started = Instant::now();
             let refused = core.start_blank("a", Tier::Jit).await.unwrap_err();
             assert_eq!((matches!(refused, PoolError::Busy { .. }), started.elapsed()), (memory == 0, timeout));
-            assert!(!warm.is_live() && core.idle().warm.len() == 0);
+            assert!(!warm.is_live() && core.idle.lock().warm.len() == 0);
         }
     }
 
     #[tokio::test]
     async fn ended_pool_has_no_spares() {
         let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
-        core.idle().closed = true;
+        core.idle.lock().closed = true;
         core.refill();
-        assert_eq!(core.idle().booting[Tier::Jit], 0);
+        assert_eq!(core.idle.lock().booting[Tier::Jit], 0);
         assert!(core.start_blank("a", Tier::Jit).await.is_err());
         core.spawner.all_reaped().await;
         assert_eq!(core.slots.taken(), 0);

@@ -12,13 +12,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tokio::time::Instant;
+use tollhouse_fair::lock::Lock;
 use tollhouse_pace as pace;
 use tollhouse_protocol::StopReason;
 
@@ -37,7 +38,7 @@ const STARVED: Duration = TICK.checked_div(5).unwrap();
 /// The budget of a process, if one is in force.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    watch: Mutex<Option<WatchedBudget>>,
+    watch: Lock<Option<WatchedBudget>>,
     /// Whether the process has low priority.
     is_slowed: AtomicBool,
     /// Resident memory of the process at the last measurement, in bytes.
@@ -68,14 +69,14 @@ struct WatchedBudget {
 
 impl Meter {
     pub(crate) fn new(alarm: Arc<Alarm>) -> Self {
-        Self { watch: Mutex::default(), is_slowed: AtomicBool::new(false), resident: AtomicU64::new(0), alarm }
+        Self { watch: Lock::default(), is_slowed: AtomicBool::new(false), resident: AtomicU64::new(0), alarm }
     }
 
     /// Puts a budget in force.
     pub(crate) fn begin(&self, budget: Budget) {
         let since = Instant::now();
         let until_full = budget.until_full(self.resident.load(Ordering::Relaxed));
-        *self.lock() = Some(WatchedBudget {
+        *self.watch.lock() = Some(WatchedBudget {
             budget,
             since,
             parked: false,
@@ -97,14 +98,14 @@ impl Meter {
 
     /// Sets whether the call waits for the host. Such a call is measured less often.
     pub(crate) fn set_parked(&self, parked: bool) {
-        if let Some(watch) = &mut *self.lock() {
+        if let Some(watch) = &mut *self.watch.lock() {
             watch.parked = parked;
         }
     }
 
     /// Lowers the priority of the process, in a round of the watchdog that starts now.
     pub(crate) fn slow_down(&self) {
-        if let Some(watch) = &mut *self.lock() {
+        if let Some(watch) = &mut *self.watch.lock() {
             watch.slow = true;
         }
         self.alarm.wake();
@@ -115,13 +116,13 @@ impl Meter {
         let is_slow = |watch: &WatchedBudget| !watch.slow && !watch.has_turn;
         let starves = |watch: &&WatchedBudget| is_slow(watch) && !watch.parked && watch.verdict.is_none() && watch.gained < STARVED;
         let is_slowed = self.is_slowed.load(Ordering::Acquire);
-        self.lock().as_ref().filter(starves).filter(|_| is_slowed).map(|watch| watch.last_turn)
+        self.watch.lock().as_ref().filter(starves).filter(|_| is_slowed).map(|watch| watch.last_turn)
     }
 
     /// Gives a [starving](Self::starved_since) process normal priority until the next tick, if the
     /// system permits it.
     pub(crate) fn give_turn(&self, pid: u32, since: Instant) {
-        if let Some(watch) = self.lock().as_mut().filter(|watch| watch.last_turn == since) {
+        if let Some(watch) = self.watch.lock().as_mut().filter(|watch| watch.last_turn == since) {
             watch.last_turn = Instant::now();
             watch.has_turn = pace::raise(pid).is_ok();
         }
@@ -137,7 +138,7 @@ impl Meter {
 
     /// Ends the budget, and returns the measurements.
     pub(crate) fn finish(&self) -> BudgetReport {
-        let Some(watch) = self.lock().take() else { return BudgetReport::default() };
+        let Some(watch) = self.watch.lock().take() else { return BudgetReport::default() };
         self.alarm.disarm();
         let wall = watch.since.elapsed();
         let within = watch.verdict.is_none() && watch.budget.overrun(wall, watch.cpu, 0, Duration::ZERO).is_none();
@@ -146,12 +147,12 @@ impl Meter {
 
     /// Returns whether no budget is in force.
     pub(crate) fn is_free(&self) -> bool {
-        self.lock().is_none()
+        self.watch.lock().is_none()
     }
 
     /// Measures the process. If it is over its budget, stores the reason for its call.
     pub(crate) fn inspect(&self, pid: u32, round: WatchdogRound, grace: Duration) -> Inspection {
-        let mut watch = self.lock();
+        let mut watch = self.watch.lock();
         let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Inspection::Free };
         let turn_ends = round == WatchdogRound::Tick && std::mem::take(&mut watch.has_turn);
         if std::mem::take(&mut watch.slow) || turn_ends {
@@ -165,10 +166,6 @@ impl Meter {
             watch.verdict = Some(reason.clone());
         }
         inspect
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<WatchedBudget>> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

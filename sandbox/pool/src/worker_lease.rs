@@ -104,7 +104,7 @@ impl<'a> WorkerLease<'a> {
 
     /// Adds a blank worker to the spares.
     pub(crate) fn keep_as_spare(mut self) {
-        let mut idle = self.core.idle();
+        let mut idle = self.core.idle.lock();
         if !idle.closed
             && let Some(process) = self.process.take()
         {
@@ -134,7 +134,7 @@ impl Drop for WorkerLease<'_> {
     fn drop(&mut self) {
         if let Some(process) = self.process.take() {
             process.link.pipeline.end();
-            self.core.idle().forget_pipelined(&process);
+            self.core.idle.lock().forget_pipelined(&process);
             self.core.kill_process(&process);
         }
     }

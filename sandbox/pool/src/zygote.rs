@@ -46,11 +46,7 @@ const IS_CHILD: WaitIdOptions = WaitIdOptions::EXITED.union(WaitIdOptions::NOHAN
 /// The zygotes of a pool: one for each tier in use.
 #[derive(Debug)]
 pub(crate) struct Zygotes {
-    default_tier: Tier,
-    forks: usize,
-    life: Duration,
-    timeout: Duration,
-    boot_timeout: Duration,
+    config: PoolConfig,
     slots: EachTier<ZygoteSlot>,
 }
 
@@ -103,31 +99,25 @@ pub(crate) struct Zygote {
 
 impl Zygotes {
     pub(crate) fn new(config: &PoolConfig) -> Self {
-        Self {
-            default_tier: config.tier,
-            forks: config.zygote_forks,
-            life: config.zygote_life,
-            timeout: config.zygote_timeout,
-            boot_timeout: config.boot_timeout,
-            slots: EachTier::default(),
-        }
+        Self { config: config.clone(), slots: EachTier::default() }
     }
 
     /// Forks a worker of a tier. `start` starts a zygote if one is needed. Returns `None` if the
     /// worker must be started directly.
     pub(crate) fn fork_worker(&mut self, start: impl Fn() -> io::Result<Zygote>, tier: Tier, spec: WorkerSpec<'_>) -> Option<ForkedWorker> {
-        if self.forks == 0 {
+        let PoolConfig { zygote_forks: max_forks, zygote_life: life, zygote_timeout: timeout, boot_timeout, .. } = self.config;
+        if max_forks == 0 {
             return None;
         }
         let slot = &mut self.slots[tier];
         slot.requested = Some(Instant::now());
-        slot.advance(start, self.boot_timeout, |zygote| zygote.forks >= self.forks || zygote.forked.elapsed() >= self.life);
+        slot.advance(start, boot_timeout, |zygote| zygote.forks >= max_forks || zygote.forked.elapsed() >= life);
         let zygote = slot.now.as_mut()?;
-        let timeout = self.timeout.saturating_sub(zygote.forked.elapsed());
-        match zygote.wait_until_ready(timeout).and_then(|()| zygote.fork_worker(spec, self.timeout)) {
+        let ready = zygote.wait_until_ready(timeout.saturating_sub(zygote.forked.elapsed()));
+        match ready.and_then(|()| zygote.fork_worker(spec, timeout)) {
             Ok(worker) => Some(worker),
             // It will be ready for a later worker.
-            Err(error) if zygote.may_still_boot(&error, self.boot_timeout) => None,
+            Err(error) if zygote.may_still_boot(&error, boot_timeout) => None,
             Err(error) => {
                 tracing::warn!(%error, "a zygote does not work, so workers are started without it");
                 slot.now = None;
@@ -145,7 +135,7 @@ impl Zygotes {
                     slot.failed = Some(Instant::now());
                 }
             }
-            if tier != self.default_tier && slot.requested.is_some_and(|request| request.elapsed() >= self.life) {
+            if tier != self.config.tier && slot.requested.is_some_and(|request| request.elapsed() >= self.config.zygote_life) {
                 *slot = ZygoteSlot::default();
             }
         }
@@ -167,7 +157,7 @@ impl Zygotes {
 
     /// Ends all zygotes and prevents new ones.
     pub(crate) fn close(&mut self) {
-        self.forks = 0;
+        self.config.zygote_forks = 0;
         self.slots = EachTier::default();
     }
 }

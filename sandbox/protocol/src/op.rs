@@ -20,12 +20,14 @@ const MAX_HEADERS: usize = CALL_BYTES / size_of::<(String, String)>();
 /// Passes the table of ops to the macro `$then`. This module declares [`OpRequest`] from it, the
 /// worker defines the ops that scripts call, and the host performs them.
 ///
-/// A row consists of:
+/// The position of a row is its number on the wire, and in `tests/fuzz/seeds/to-host`: add rows at the end. A row consists
+/// of:
 ///
 /// - the capability of the op, and the method of the host that performs it
 /// - the name of the op in scripts
 /// - the request, whose fields have an argument type: `text` (JSON if the field is not a string),
-///   `number`, `page` (a list limit, reduced to the maximum of a page) or `buffer`
+///   `number` (`u32` or an optional `u64`; others need `HeapSize` and the worker's `Argument`), `page` (a list limit, reduced
+///   to the maximum of a page) or `buffer`
 /// - `writes`, if the op changes stored data: the call does not end before the op is done
 #[macro_export]
 macro_rules! ops {

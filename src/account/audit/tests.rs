@@ -143,3 +143,21 @@ async fn action_does_not_begin_if_its_entry_is_not_stored() {
     let page = audit.list(&AuditQuery { limit: 50, ..AuditQuery::default() }).await.unwrap();
     assert_eq!(page.entries, [entry], "an action that has no end is still known to have begun");
 }
+
+#[test]
+fn shares_are_equal_after_unused_parts_are_divided() {
+    let of = |has: &[(&'static str, u64)], max| {
+        let has = has.iter().copied().collect();
+        let mut beyond: Vec<_> = beyond(&has, max).into_iter().map(|(who, more)| (*who, more)).collect();
+        beyond.sort_unstable();
+        beyond
+    };
+    assert_eq!(of(&[], 10), []);
+    assert_eq!(of(&[("a", 10)], 10), []);
+    assert_eq!(of(&[("a", 13)], 10), [("a", 3)]);
+    assert_eq!(of(&[("a", 2), ("b", 8)], 10), []);
+    assert_eq!(of(&[("a", 2), ("b", 100)], 10), [("b", 92)]);
+    assert_eq!(of(&[("a", 2), ("b", 6), ("c", 7)], 10), [("b", 2), ("c", 3)]);
+    assert_eq!(of(&[("a", 5), ("b", 5), ("c", 5)], 10), [("a", 2), ("b", 2), ("c", 2)]);
+    assert_eq!(of(&[("a", 1), ("b", 1)], 0), [("a", 1), ("b", 1)]);
+}

@@ -48,11 +48,11 @@ impl Host {
         flags.catalog.tools = Some(tools);
         (flags.http.rate_limit, flags.http.auth_failures) = (Some(0), Some(u32::MAX));
         let mut settings = flags.resolve().unwrap();
-        settings.sandbox.worker = "/bin/false".into();
+        settings.sandbox.pool.worker = "/bin/false".into();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let routes = runtime.block_on(async {
             let app = App::start(&settings, "http://127.0.0.1:4020".to_owned()).await.unwrap();
-            let framed = tollhouse_front::framed_routes(Arc::clone(&app.shared), fronts::all(&app.services, &app.shared));
+            let framed = tollhouse_front::framed_routes(Arc::clone(&app.services.shared), fronts::all(&app.services));
             std::mem::forget(app);
             Router::new().fallback_service(framed)
         });

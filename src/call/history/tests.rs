@@ -1,10 +1,13 @@
+use tollhouse_base::id::CallId;
 use tollhouse_event::feed::Position as _;
+use tollhouse_money::receipt;
 use tollhouse_store::{
     Durability,
     memory::MemoryStore,
     sweep_cursor::TURN,
     test_wrappers::{CountingStore, InterleavingStore},
 };
+use tollhouse_tool::MicroUsd;
 
 use super::*;
 
@@ -62,7 +65,7 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
         outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
         code: code.map(str::to_owned),
         error: None,
-        throw_position: vec![],
+        thrown_at: vec![],
         charged: Charge::No,
         price_usd: MicroUsd(1_500),
         owner: false,
@@ -74,7 +77,7 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
         input_bytes: 17,
         receipt_id: None,
         version: "sha256:abc".to_owned(),
-        method: "POST".into(),
+        method: Some("POST".to_owned()),
         status: None,
     }
 }

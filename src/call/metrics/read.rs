@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use serde::Serialize;
+use tollhouse_api::{self as api, MetricsBucket, True};
 use tollhouse_base::{boxed, clock::Timestamp, id::EndpointId};
 use tollhouse_store::{Direction, StoreError, TerminatedText};
 use tollhouse_tool::MicroUsd;
@@ -46,38 +46,6 @@ pub enum StepError {
     TooFar(SeriesStep, String, SeriesStep),
     #[error("buckets are stored for {0}; use a shorter `since`")]
     NotKept(String),
-}
-
-/// A tool's metrics by bucket.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Series {
-    /// The start of the first bucket.
-    pub since: Timestamp,
-    /// Width of a bucket, as in the request.
-    pub step: &'static str,
-    /// Buckets without gaps, oldest first, up to the current one or the last that begins before the requested end.
-    pub buckets: Vec<SeriesPoint>,
-}
-
-/// A bucket.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SeriesPoint {
-    /// Its start.
-    pub at: Timestamp,
-    /// Runs, succeeded and failed.
-    pub calls: u64,
-    /// Number of charged calls.
-    pub paid: u64,
-    /// Number of failed calls by error code.
-    pub failed: BTreeMap<String, u64>,
-    pub gross_usd: MicroUsd,
-    /// Median of all calls, within 5 %. `None` without calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p50_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p95_ms: Option<f64>,
 }
 
 /// A row of the table of steps.
@@ -136,26 +104,26 @@ impl Metrics {
     /// Returns a tool's last 30 days by day, including today, as far as they are stored. It writes nothing, because it
     /// is public.
     #[boxed]
-    pub async fn by_day(&self, endpoint: &EndpointId) -> Result<Series, StoreError> {
+    pub async fn by_day(&self, endpoint: &EndpointId) -> Result<api::Metrics, StoreError> {
         let since = Timestamp(self.clock.now().0.saturating_sub(29 * SeriesStep::Day.row().millis));
         self.read_stored(endpoint, SeriesQuery { since, until: None, step: SeriesStep::Day }).await
     }
 
     /// Returns the series of all tools, including deleted ones.
     #[boxed]
-    pub async fn series_of_all(&self, request: SeriesQuery) -> Result<Series, StoreError> {
+    pub async fn series_of_all(&self, request: SeriesQuery) -> Result<api::Metrics, StoreError> {
         self.series(&OF_ALL, request).await
     }
 
     /// Returns the series of a tool.
     #[boxed]
-    pub async fn series(&self, endpoint: &EndpointId, request: SeriesQuery) -> Result<Series, StoreError> {
+    pub async fn series(&self, endpoint: &EndpointId, request: SeriesQuery) -> Result<api::Metrics, StoreError> {
         // Include calls that are not stored yet.
         self.write().await?;
         self.read_stored(endpoint, request).await
     }
 
-    async fn read_stored(&self, endpoint: &EndpointId, request: SeriesQuery) -> Result<Series, StoreError> {
+    async fn read_stored(&self, endpoint: &EndpointId, request: SeriesQuery) -> Result<api::Metrics, StoreError> {
         let SeriesQuery { since, until, step } = request;
         let width = step.row().millis;
         let first = since.0 / width * width;
@@ -175,17 +143,15 @@ impl Metrics {
                 }
             }
         }
-        let buckets = buckets.into_iter().map(|(at, bucket)| SeriesPoint::new(Timestamp(at), bucket)).collect();
-        Ok(Series { since: Timestamp(first), step: step.row().name, buckets })
+        let buckets = buckets.into_iter().map(|(at, bucket)| shown(Timestamp(at), bucket)).collect();
+        Ok(api::Metrics { since: Timestamp(first), step: step.row().name.into(), buckets, ok: True })
     }
 }
 
-impl SeriesPoint {
-    fn new(at: Timestamp, bucket: Bucket) -> Self {
-        let (p50_ms, p95_ms) = (bucket.lengths.percentile(0.5), bucket.lengths.percentile(0.95));
-        let Bucket { calls, paid, failed, gross, .. } = bucket;
-        Self { at, calls, paid, failed, gross_usd: MicroUsd(gross), p50_ms, p95_ms }
-    }
+fn shown(at: Timestamp, bucket: Bucket) -> MetricsBucket {
+    let (p50_ms, p95_ms) = (bucket.lengths.percentile(0.5), bucket.lengths.percentile(0.95));
+    let Bucket { calls, paid, failed, gross, .. } = bucket;
+    MetricsBucket { at, calls, paid, failed, gross_usd: MicroUsd(gross), p50_ms, p95_ms }
 }
 
 /// Formats a duration as in queries, rounded down to hours.

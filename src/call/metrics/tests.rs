@@ -61,7 +61,7 @@ impl Fixture {
             outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
             code: code.map(str::to_owned),
             error: None,
-            throw_position: vec![],
+            thrown_at: vec![],
             charged: if price > 0 { Charge::Yes } else { Charge::No },
             price_usd: MicroUsd(price),
             owner: false,
@@ -73,12 +73,12 @@ impl Fixture {
             input_bytes: 2,
             receipt_id: None,
             version: "v".to_owned(),
-            method: "POST".into(),
+            method: Some("POST".to_owned()),
             status: None,
         }
     }
 
-    async fn series(&self, back: u64, step: SeriesStep) -> Series {
+    async fn series(&self, back: u64, step: SeriesStep) -> tollhouse_api::Metrics {
         let request = self.metrics.query(back, None, step).unwrap();
         self.metrics.series(&self.endpoint, request).await.unwrap()
     }
@@ -102,7 +102,7 @@ async fn buckets_are_aligned_and_have_no_gaps() {
         fixture.call(NOW.plus_millis(at), 1.0, 0, None);
     }
     let series = fixture.series(61 * MINUTE, SeriesStep::Minute).await;
-    assert_eq!((series.since, series.step, series.buckets.len()), (NOW, "1m", 62));
+    assert_eq!((series.since, &*series.step, series.buckets.len()), (NOW, "1m", 62));
     assert_eq!(fixture.calls(61 * MINUTE, SeriesStep::Minute).await[..8], [2, 1, 0, 0, 0, 0, 1, 0]);
     assert_eq!(fixture.calls(61 * MINUTE, SeriesStep::FiveMinutes).await, [3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     assert_eq!(fixture.calls(61 * MINUTE, SeriesStep::Hour).await, [4, 1]);

@@ -64,7 +64,7 @@ pub(super) async fn run(
 ) -> Result<HandlerResult, CallError> {
     let endpoint = &task.live.endpoint;
     let bundle = task.live.bundle.as_ref().ok_or(CallError::Internal)?;
-    let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).await.map_err(|error| match error {
+    let secrets = services.secrets.for_call(&endpoint.id, &endpoint.owner).await.map_err(|error| match error {
         SecretError::Store(error) => CallError::Store(error),
         error => {
             tracing::error!(endpoint.slug = %endpoint.slug, %error, "a call was refused");

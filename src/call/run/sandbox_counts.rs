@@ -2,14 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use serde::Serialize;
 use tollhouse_base::{id::EndpointId, lock::Lock};
 use tollhouse_pool::{CompletedRun, PoolError};
 use tollhouse_protocol::Outcome;
 
 /// The sandbox's work for a tool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EndpointCounts {
     /// Number of calls in the sandbox or in its queue.
     pub running: u64,

@@ -10,7 +10,7 @@ async fn a_paused_tool_is_its_owners_to_call() {
     fixture.publish(paused).await;
     let find = async |by| fixture.calls.find("some-tool", |owner| if *owner == fixture.owner { by } else { panic!("of {owner:?}") }).await;
     assert!(matches!(find(CalledBy::Owner).await, Ok((_, CalledBy::Owner))));
-    assert!(matches!(find(CalledBy::Anyone).await, Err(CallError::Paused(_))));
+    assert!(matches!(find(CalledBy::Anyone).await, Err(CallError::Paused(..))));
     assert!(matches!(fixture.calls.find("other-tool", |_| CalledBy::Owner).await, Err(CallError::UnknownEndpoint(_))));
 }
 

@@ -78,7 +78,7 @@ async fn a_facilitator_that_does_not_serve_the_host_asks_nobody_for_another_paym
     let live = fixture.tool(0.01).await;
     fixture.settle(Settles::Refused(tollhouse_money::NOT_SERVED));
     let ended = fixture.perform(&live, pays(1)).await;
-    assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::FacilitatorUnavailable(_))), "{ended:?}");
+    assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Refused(Refusal::FacilitatorUnavailable(_)))), "{ended:?}");
 }
 
 #[tokio::test]

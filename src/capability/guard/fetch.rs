@@ -176,7 +176,8 @@ impl Guard {
         headers.append(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut sending = Request::new(Full::new(request.body.clone().unwrap_or_default()));
         (*sending.method_mut(), *sending.uri_mut(), *sending.headers_mut()) = (request.method.clone(), to, headers);
-        let answered = self.client_for(url).request(sending).await;
+        let client = self.0.exempt.as_ref().filter(|_| self.is_exempt(url)).unwrap_or(&self.0.public);
+        let answered = client.request(sending).await;
         let response = answered.map_err(|error| broken(&error, if error.is_connect() { "could not connect" } else { BROKE }))?;
         let meter = response.extensions().get::<ConnectionMeter>().expect("every connection is metered");
         let reading = meter.reading(request.body_bytes);

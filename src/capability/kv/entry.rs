@@ -71,7 +71,7 @@ pub(super) fn apply(write: &AtomicWrite, current: Option<Entry>, now: Timestamp)
                 Some(entry) => serde_json::from_slice::<i64>(&entry.json)
                     .map_err(|_| invalid_argument(format!("the value at `{key}` is not an integer")))?,
             };
-            let sum = number.checked_add(*by).filter(|sum| sum.abs() <= MAX_SAFE_INTEGER);
+            let sum = number.checked_add(*by).filter(|sum| (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(sum));
             let sum = sum.ok_or_else(|| invalid_argument(format!("the sum at `{key}` is outside JavaScript's safe integers")))?;
             let expires = current.map_or(Timestamp(0), |entry| entry.expires);
             Ok(Some(Entry { expires, json: sum.to_string().into() }))

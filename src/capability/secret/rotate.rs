@@ -6,24 +6,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use serde::Serialize;
+use tollhouse_api::KeyRotation;
 use tollhouse_base::{boxed, id::EndpointId};
 use tollhouse_store::{Direction, Durability, Range, Tx, UpdatePlan, update};
 
 use super::{Key, PAGE, SECRETS, SealContext, SecretError, SecretName, Secrets, sealed::SealedSecret};
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RotationReport {
-    pub key_id: String,
-    /// Number of secrets encrypted again.
-    pub resealed: u64,
-    /// Number of secrets that cannot be decrypted. They are left unchanged, and the key that they name is kept.
-    pub unopened: u64,
-    pub retired: Vec<String>,
-    /// Ids of old keys that are still needed.
-    pub needed: Vec<String>,
-}
 
 struct Page {
     /// The start of the next page.
@@ -45,7 +32,7 @@ impl Secrets {
     /// [`SecretError::GivenKey`] if there is no key to rotate to. Errors of the file and the store. Completed
     /// secrets stay rotated, and rotating again does the rest.
     #[boxed]
-    pub async fn rotate(&self) -> Result<RotationReport, SecretError> {
+    pub async fn rotate(&self) -> Result<KeyRotation, SecretError> {
         let _one = self.rotating.lock().await;
         self.begin().await?;
         let (mut range, mut resealed) = (SECRETS.all(), 0);
@@ -108,7 +95,7 @@ impl Secrets {
     }
 
     /// Removes keys that no record needs, after checking all records.
-    async fn finish(&self, resealed: u64) -> Result<RotationReport, SecretError> {
+    async fn finish(&self, resealed: u64) -> Result<KeyRotation, SecretError> {
         let _one = self.changing.lock().await;
         let before = self.ring.load_full();
         let current = before.current().id().to_owned();
@@ -123,6 +110,6 @@ impl Secrets {
         self.ring.store(Arc::new(before.without_unneeded(|id| used.contains(id))?));
         let (needed, retired) = before.old().map(str::to_owned).partition(|id| used.contains(id));
         tracing::info!(key.id = current, secrets = resealed, "the master key was rotated");
-        Ok(RotationReport { key_id: current, resealed, unopened, retired, needed })
+        Ok(KeyRotation { key_id: current, resealed, unopened, retired, needed })
     }
 }

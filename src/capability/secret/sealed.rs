@@ -5,6 +5,7 @@ use aes_gcm_siv::{
     aead::{Aead as _, KeyInit as _, Payload},
 };
 use serde::{Deserialize, Serialize};
+use tollhouse_api::SecretVisibility as Visibility;
 use tollhouse_base::clock::Timestamp;
 use zeroize::Zeroizing;
 
@@ -83,7 +84,11 @@ fn cipher(key: &MasterKey, context: SealContext<'_>) -> Aes256GcmSiv {
 /// can write to the store cannot show a handler a value that it must not see.
 fn additional_data(key_id: &str, context: SealContext<'_>, visibility: Visibility) -> String {
     let SealContext { owner, endpoint, name } = context;
-    format!("v1|{key_id}|{owner}|{endpoint}|{name}|{}", visibility.as_str())
+    let visibility = match visibility {
+        Visibility::Env => "env",
+        Visibility::Auth => "auth",
+    };
+    format!("v1|{key_id}|{owner}|{endpoint}|{name}|{visibility}")
 }
 
 mod base64_text {
@@ -99,25 +104,5 @@ mod base64_text {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
         STANDARD.decode(text).map_err(D::Error::custom)
-    }
-}
-
-/// The recipient of the value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Visibility {
-    /// The handler, as `ctx.env.NAME`.
-    #[default]
-    Env,
-    /// Only a server that `ctx.httpGetJson` calls with `auth: { header, env: "NAME" }`.
-    Auth,
-}
-
-impl Visibility {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Env => "env",
-            Self::Auth => "auth",
-        }
     }
 }

@@ -4,6 +4,7 @@ mod hosts;
 use std::os::unix::fs::PermissionsExt as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use tollhouse_base::clock::Timestamp;
 use tollhouse_store::{
     KeyRange, Space, Value as _,
     faulty::{Fault, FaultyStore},

@@ -20,9 +20,10 @@ use std::collections::HashSet;
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use tollhouse_api::SafetyRule;
 use tollhouse_tool::finding::Severity;
 
-use super::rules::{Rule, TERMS};
+use super::rules::TERMS;
 
 /// Rule of the hash list.
 pub(super) const HASH_RULE: &str = "operator.known-hash";
@@ -177,19 +178,20 @@ impl Operator {
         Self { hashes: lists.hashes.clone(), rules, finder, rule_of, shortest }
     }
 
-    pub(super) fn public(&self) -> impl Iterator<Item = Rule<'_>> {
-        let hash = Rule { id: HASH_RULE, family: FAMILY, severity: Severity::Block, description: HASH_DESCRIPTION };
-        let terms =
-            self.rules.iter().map(|rule| Rule { id: &rule.id, family: FAMILY, severity: rule.severity, description: &rule.description });
+    pub(super) fn public(&self) -> impl Iterator<Item = SafetyRule> {
+        let rule = |id: &str, severity, description: &str| SafetyRule {
+            id: id.to_owned(),
+            family: FAMILY.to_owned(),
+            severity,
+            description: description.to_owned(),
+        };
+        let hash = rule(HASH_RULE, Severity::Block, HASH_DESCRIPTION);
+        let terms = self.rules.iter().map(move |term| rule(&term.id, term.severity, &term.description));
         terms.chain((!self.hashes.is_empty()).then_some(hash))
     }
 
-    pub(super) fn has_hashes(&self) -> bool {
-        !self.hashes.is_empty()
-    }
-
     pub(super) fn has_hash(&self, bytes: &[u8]) -> bool {
-        self.hashes.contains(&sha256_hex(bytes))
+        !self.hashes.is_empty() && self.hashes.contains(&sha256_hex(bytes))
     }
 
     /// Returns the rules whose terms are in `text`, with the location of the first match of each.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use tollhouse_tool::finding::{Finding, ScanOutcome};
 
 /// Maximum reported findings of one rule in one field. More would add nothing.
@@ -11,8 +10,7 @@ const PER_RULE_AND_FIELD: usize = 3;
 const FINDINGS: usize = 60;
 
 /// The findings of a scan, most severe first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub outcome: ScanOutcome,
     pub findings: Vec<Finding>,

@@ -3,6 +3,7 @@
 use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
+use tollhouse_api::SafetyRule;
 use tollhouse_tool::finding::Severity;
 
 use super::check::ValueCheck;
@@ -15,19 +16,6 @@ pub const POLICY_VERSION: &str = "2026-11-29";
 pub(super) const RULES: &str = include_str!("rules.toml");
 /// The built-in terms.
 pub(super) const TERMS: &str = include_str!("terms.toml");
-
-/// A rule in the policy document.
-#[derive(Debug, Clone, Copy, serde::Serialize)]
-pub struct Rule<'a> {
-    /// `family.name`.
-    pub id: &'a str,
-    /// Subject of the rule.
-    pub family: &'a str,
-    /// Severity of its findings.
-    pub severity: Severity,
-    /// Description for readers of the policy.
-    pub description: &'a str,
-}
 
 /// The part of an upload to which a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -144,8 +132,13 @@ impl Rules {
         self.rows.iter().find(|row| row.id == id).expect("each detector has its row: a test asks for all")
     }
 
-    pub(super) fn public(&self) -> impl Iterator<Item = Rule<'_>> {
-        self.rows.iter().map(|row| Rule { id: &row.id, family: &row.family, severity: row.severity, description: &row.description })
+    pub(super) fn public(&self) -> impl Iterator<Item = SafetyRule> {
+        self.rows.iter().map(|row| SafetyRule {
+            id: row.id.clone(),
+            family: row.family.clone(),
+            severity: row.severity,
+            description: row.description.clone(),
+        })
     }
 
     /// Returns the rows of `scopes` with a regex that may match in `text`.

@@ -160,9 +160,7 @@ impl<'r> Scan<'r> {
         const FIELD: &str = "/handler/source";
         let lines = Lines::new(source);
         let (position, code) = (Origin::Source(&lines), Code::new(source));
-        if self.operator.has_hashes() && self.operator.has_hash(source.as_bytes()) {
-            self.report(HASH_RULE, Severity::Block, FIELD, "", 0, Origin::Nowhere);
-        }
+        self.hash(FIELD, source.as_bytes(), Origin::Nowhere);
         self.patterns(FIELD, source.as_bytes(), &[Scope::Everywhere], position, "");
         self.patterns(FIELD, &code.without_comments(), &[Scope::Code], position, "");
         self.phrase(FIELD, source.as_bytes(), position);
@@ -318,7 +316,7 @@ impl<'r> Scan<'r> {
     }
 
     fn hash(&mut self, field: &str, bytes: &[u8], position: Origin<'_>) {
-        if self.operator.has_hashes() && self.operator.has_hash(bytes) {
+        if self.operator.has_hash(bytes) {
             self.report(HASH_RULE, Severity::Block, field, "", 0, position);
         }
     }

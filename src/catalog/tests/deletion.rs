@@ -61,7 +61,7 @@ async fn call(catalog: &Catalog, slug: &str) -> Ops {
         secrets: vec![],
         limits: Limits::default(),
     };
-    Ops::new(grants, Arc::clone(&catalog.services))
+    Ops::new(grants, Arc::clone(&catalog.parts.services))
 }
 
 fn set(key: &str, value: &str) -> OpRequest {
@@ -81,9 +81,9 @@ async fn fill(catalog: &Catalog, slug: &str) -> EndpointId {
         call.op(write(&format!("file-{n}"))).await.unwrap();
         call.log(LogLine { level: LogLevel::Info, message: "line".into(), fields: String::new() });
         let name = format!("NAME_{n}").parse::<SecretName>().unwrap();
-        catalog.services.secrets().set(&holder, name, "value", Visibility::Env).await.unwrap();
+        catalog.parts.services.secrets.set(&holder, name, "value", Visibility::Env).await.unwrap();
     }
-    catalog.services.logs().flush().await;
+    catalog.parts.services.logs.flush().await;
     live.endpoint.id.clone()
 }
 
@@ -99,7 +99,7 @@ async fn retained(store: &dyn Store) -> Vec<(Space, Vec<u8>)> {
 
 /// Sets the clock to after the end of marks.
 fn in_an_hour(catalog: &Catalog) {
-    catalog.clock.set(catalog.clock.now().plus_millis(MARK_LIFETIME_MS + 1));
+    catalog.parts.clock.set(catalog.parts.clock.now().plus_millis(MARK_LIFETIME_MS + 1));
 }
 
 /// Runs the job of deletions until nothing is left to do.
@@ -187,10 +187,10 @@ async fn call_on_another_host_keeps_no_data_of_a_deleted_endpoint() {
         assert!(failure.code == "not_granted" && failure.message.contains("was deleted"), "{failure:?}");
     }
     assert_eq!(running.op(OpRequest::KvGet { key: "key-0".to_owned() }).await.unwrap(), OpValue::None);
-    let secret = other.services.secrets().set(&holder, "NEW".parse::<SecretName>().unwrap(), "value", Visibility::Env).await;
+    let secret = other.parts.services.secrets.set(&holder, "NEW".parse::<SecretName>().unwrap(), "value", Visibility::Env).await;
     assert!(matches!(secret, Err(SecretError::Deleted(_))), "{secret:?}");
     running.log(LogLine { level: LogLevel::Info, message: "late".into(), fields: String::new() });
-    other.services.logs().flush().await;
+    other.parts.services.logs.flush().await;
     receives(&other).await;
     assert!(running.op(set("new", "1")).await.unwrap_err().message.contains("is not granted"), "its grant is gone");
     finished(&other).await;
@@ -241,7 +241,7 @@ async fn new_endpoint_under_a_deleted_slug_keeps_its_data() {
     finished(&catalog).await;
     assert_eq!(retained(&*memory).await.len(), 14, "the new one's data");
     assert_eq!(read("key-0").await, OpValue::Json("1".into()));
-    assert_eq!(catalog.services.secrets().list(&new).await.unwrap().len(), 3);
+    assert_eq!(catalog.parts.services.secrets.list(&new).await.unwrap().len(), 3);
     call(&catalog, "tool").await.op(set("more", "1")).await.unwrap();
 }
 

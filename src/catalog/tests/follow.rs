@@ -127,7 +127,7 @@ async fn policy_with_a_stale_revision_is_refused() {
 #[tokio::test]
 async fn suspension_reaches_other_hosts() {
     let (one, other, _folders) = two().await;
-    let (builder, _) = Builder::new("Ann", None, one.clock.now(), &FirstKeys::of_tests()).unwrap();
+    let (builder, _) = Builder::new("Ann", None, one.parts.clock.now(), &FirstKeys::of_tests()).unwrap();
     builder.stored().commit(&*one.store, Durability::Buffered).await.unwrap();
     one.create(draft("tool"), Owner::Builder(builder.id.clone()), ChangedBy::Builder).await.unwrap();
     let judge = async |decision: &str| {
@@ -148,18 +148,18 @@ async fn reload_shows_the_stored_state() {
     }
     other.reload().await.unwrap();
     let holder: SecretOwner = (&find(&one, "stays").await.endpoint).into();
-    assert_eq!(other.services.secrets().given(&holder.id).await, 0);
+    assert_eq!(other.parts.services.secrets.given(&holder.id).await, 0);
     one.update("stays", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
     one.delete("goes", None, ChangedBy::Admin).await.unwrap();
     one.create(draft("comes"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     one.set_policy(PolicyDraft::default(), None).await.unwrap();
-    let secrets = one.services.secrets();
+    let secrets = &one.parts.services.secrets;
     secrets.set(&holder, "KEY".parse::<SecretName>().unwrap(), "value", Visibility::Env).await.unwrap();
     other.reload().await.unwrap();
     let shown = ["stays", "goes", "comes"].map(|slug| availability(&other, slug));
     assert_eq!(shown, [Some(Availability::Paused), None, Some(Availability::Active)]);
     assert_eq!(other.policy().revision, 1);
-    assert_eq!(other.services.secrets().given(&holder.id).await, 1);
+    assert_eq!(other.parts.services.secrets.given(&holder.id).await, 1);
 }
 
 #[tokio::test]
@@ -167,13 +167,13 @@ async fn secret_changes_reach_other_hosts() {
     let (one, other, _folders) = two().await;
     let live = one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let (holder, name) = ((&live.endpoint).into(), "KEY".parse::<SecretName>().unwrap());
-    let known = async |catalog: &Arc<Catalog>| catalog.services.secrets().given(&live.endpoint.id).await;
+    let known = async |catalog: &Arc<Catalog>| catalog.parts.services.secrets.given(&live.endpoint.id).await;
     assert_eq!(known(&other).await, 0);
-    one.services.secrets().set(&holder, name.clone(), "value", Visibility::Env).await.unwrap();
+    one.parts.services.secrets.set(&holder, name.clone(), "value", Visibility::Env).await.unwrap();
     assert_eq!(known(&other).await, 0);
     receives(&other).await;
     assert_eq!(known(&other).await, 1);
-    one.services.secrets().remove(&holder, &name).await.unwrap();
+    one.parts.services.secrets.remove(&holder, &name).await.unwrap();
     receives(&other).await;
     assert_eq!(known(&other).await, 0);
 }
@@ -198,12 +198,12 @@ async fn unconfirmed_change_can_be_repeated() {
 async fn released_version_stays_while_another_host_uses_it() {
     let (one, other, _folders) = two().await;
     let made = one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
-    let (version, later) = (made.endpoint.version.clone(), one.clock.now().plus_millis(120_000));
+    let (version, later) = (made.endpoint.version.clone(), one.parts.clock.now().plus_millis(120_000));
     let is_kept = async || one.uploaded(&version).await.unwrap().is_some();
     other.create(draft("another"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     one.delete("tool", None, ChangedBy::Admin).await.unwrap();
     assert!(is_kept().await, "other holders are unknown here");
-    [&one, &other].iter().for_each(|catalog| catalog.clock.set(later));
+    [&one, &other].iter().for_each(|catalog| catalog.parts.clock.set(later));
     receives(&one).await;
     one.forget_versions().await.unwrap();
     assert!(is_kept().await, "another has it");
@@ -212,7 +212,7 @@ async fn released_version_stays_while_another_host_uses_it() {
     other.create(draft("third"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     other.delete("third", None, ChangedBy::Admin).await.unwrap();
     let late = later.plus_millis(120_000);
-    [&one, &other].iter().for_each(|catalog| catalog.clock.set(late));
+    [&one, &other].iter().for_each(|catalog| catalog.parts.clock.set(late));
     receives(&one).await;
     one.forget_versions().await.unwrap();
     assert!(!is_kept().await, "nobody has it");
@@ -224,7 +224,7 @@ async fn older_rules_do_not_rescan_after_newer_ones() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (catalog, _folder) = catalog_of(Arc::clone(&store)).await;
     let (catalog, replica) = (&*catalog, Replica::new(Arc::clone(&store)));
-    let ours = catalog.scanner.policy_version();
+    let ours = catalog.parts.scanner.policy_version();
     for (before, after) in [("9999-01-01+0a0b0c0d", "9999-01-01+0a0b0c0d"), ("2000-01-01", ours), (ours, ours)] {
         BY.put(&(), &before.to_owned()).commit(&*store, Durability::Buffered).await.unwrap();
         replica.alone("rescan", std::time::Duration::ZERO, |turn| async move { catalog.rescan_if_due(&turn).await }).await.unwrap();

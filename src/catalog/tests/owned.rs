@@ -35,7 +35,7 @@ async fn concurrent_hosts_respect_the_builder_limit() {
     // Once all notifications have arrived, an old row has no effect.
     for catalog in [&one, &other] {
         receives(catalog).await;
-        catalog.clock.set(catalog.clock.now().plus_millis(120_000));
+        catalog.parts.clock.set(catalog.parts.clock.now().plus_millis(120_000));
     }
     one.delete("tool-c", None, ChangedBy::Builder).await.unwrap();
     one.create(draft("tool-e"), owner, ChangedBy::Builder).await.unwrap();

@@ -63,7 +63,7 @@ impl Fixture {
 
     /// Collects all objects that are no longer promised.
     async fn in_two_days(&self) {
-        let clock = &self.catalog.clock;
+        let clock = &self.catalog.parts.clock;
         clock.set(clock.now().plus_millis(2 * DAY));
         self.catalog.sources.objects.collect().await.unwrap();
     }
@@ -93,7 +93,7 @@ async fn runs(catalog: &Catalog, slug: &str, source: StoredVersion) {
     let mut staged = catalog.sources.stage(&version, source).await.unwrap();
     let mut endpoint = row.value.clone();
     (endpoint.handler_type, endpoint.handler) = (tool::HandlerType::JsRequestResponse, tool::Handler::Js { language: Language::Js });
-    endpoint.run_version(tool::Version::new(version, catalog.clock.now(), tool::VersionMaker::Admin));
+    endpoint.run_version(tool::Version::new(version, catalog.parts.clock.now(), tool::VersionMaker::Admin));
     endpoint.revision += 1;
     let mut rows = Batch::new();
     rows.replace(&ENDPOINTS, &row, &endpoint);
@@ -284,7 +284,7 @@ async fn version_is_in_its_row_if_the_bucket_is_unusable() {
     assert_eq!((fixture.objects().len(), fixture.answered(&made.endpoint.version).await.is_some()), (0, true));
     // A folder may be local to one machine while the store is shared.
     for (store, is_put) in [(Arc::clone(&fixture.store), false), (Arc::new(MemoryStore::new()) as _, true)] {
-        let objects = Objects::new(store, careful.clock.clone(), Arc::new(bucket_in(&fixture.folder)));
+        let objects = Objects::new(store, careful.parts.clock.clone(), Arc::new(bucket_in(&fixture.folder)));
         let put = objects.put_apart("a content", "x".into()).await;
         assert_eq!(put.is_some(), is_put);
     }

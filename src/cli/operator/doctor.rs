@@ -15,7 +15,7 @@ use tollhouse_app as app;
 use tollhouse_config as config;
 use tollhouse_config::{Flags, MoneyFlags, MoneySettings};
 use tollhouse_front as front;
-use tollhouse_money::{Family, GasLimits};
+use tollhouse_money::{FacilitatorKind, Family, GasLimits};
 use tollhouse_operate::{
     clock, database,
     finding::{Finding, Level},
@@ -142,7 +142,7 @@ fn named_keys(flags: &Flags) -> Vec<PathBuf> {
 
 /// Warns about facilitators whose answers cannot be verified.
 fn look_ups(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
-    settings.networks.iter().filter(|on| on.facilitator.is_remote() && on.rpc_url.is_none()).map(|on| {
+    settings.networks.iter().filter(|on| on.facilitator == FacilitatorKind::Http && on.rpc_url.is_none()).map(|on| {
         let (text, remedy) = match on.network.family {
             Family::Evm { .. } => (
                 "no node is set, so the facilitator's answers cannot be verified; a settlement that it does not report stays open",
@@ -170,7 +170,7 @@ fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
     .into_iter()
     .filter_map(|(is_off, setting)| is_off.then_some(setting))
     .collect();
-    if off.is_empty() || !settings.networks.iter().any(|on| on.facilitator.sends_transactions()) {
+    if off.is_empty() || !settings.networks.iter().any(|on| on.facilitator == FacilitatorKind::Evm) {
         return None;
     }
     let text = format!(
@@ -182,8 +182,10 @@ fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
 
 /// Warns of real networks where the host pays the gas of settlements, however little they bring.
 fn unweighed(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
-    let unweighed =
-        settings.networks.iter().filter(|on| on.facilitator.sends_transactions() && !on.network.is_test && on.least_settlement.is_zero());
+    let unweighed = settings
+        .networks
+        .iter()
+        .filter(|on| on.facilitator == FacilitatorKind::Evm && !on.network.is_test && on.least_settlement.is_zero());
     unweighed.map(|on| {
         let text = "`--least-settlement-usd` is 0: payments below their gas cost are settled without limit";
         let remedy = "set it to the gas cost of a settlement there; for lower prices, use developer credit or an `http` facilitator";

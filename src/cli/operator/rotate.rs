@@ -6,7 +6,7 @@ use std::{error::Error, path::PathBuf};
 use tollhouse_api::KeyRotation;
 use tollhouse_app as app;
 use tollhouse_base::plural::plural;
-use tollhouse_capability::secret::{self, RotationReport};
+use tollhouse_capability::secret;
 use tollhouse_config::{HiddenValue, SecretSettings};
 
 use crate::base::{Output, line};
@@ -29,8 +29,7 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
     let keys = SecretSettings { master_key: args.master_key, master_key_old: args.master_key_old, ..SecretSettings::default() };
     let data = args.data.unwrap_or_else(|| PathBuf::from("data"));
-    let RotationReport { key_id, resealed, unopened: left, retired, needed } = app::rotate_secrets(&data, &keys).await?;
-    let rotated = KeyRotation { key_id, resealed, unopened: left, retired, needed };
+    let rotated = app::rotate_secrets(&data, &keys).await?;
     out.print(&rotated, summary)?;
     unopened(&rotated).map_or(Ok(()), |remaining| Err(remaining.into()))
 }

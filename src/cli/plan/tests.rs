@@ -51,8 +51,3 @@ fn share_of_a_price_is_exact() {
     assert_eq!(net(&json!(0.000_001), 500), "you get 0.000001 a call");
     assert_eq!(net(&json!(0), 500), "");
 }
-
-#[test]
-fn added_and_removed_lines_are_counted() {
-    assert_eq!(count("a\nb\nc\n", "a\nx\ny\nc\n"), (2, 1));
-}

@@ -13,7 +13,7 @@ use tollhouse_call::{CallError, QuoteError, SellerError};
 use tollhouse_capability::secret::SecretError;
 use tollhouse_catalog::{FindError, IndexLoading, PublishError};
 use tollhouse_money::{
-    CreditError, LedgerError, QuoteRefusal, ReconcileError, ResolutionError, RouteError, payout::PayoutError, refund::RefundError,
+    CreditError, LedgerError, QuoteRefusal, ReconcileError, Refusal, ResolutionError, RouteError, payout::PayoutError, refund::RefundError,
 };
 use tollhouse_protocol::StopReason;
 use tollhouse_store::StoreError;
@@ -48,37 +48,24 @@ impl Code {
     pub fn of_call(error: &CallError) -> Self {
         match error {
             CallError::UnknownEndpoint(_) => Code::UnknownEndpoint,
-            CallError::Paused(_) | CallError::OwnerSuspended(_) | CallError::UnderReview(_) | CallError::TakenDown(_) => {
-                Code::EndpointPaused
-            }
+            CallError::Paused(..) => Code::EndpointPaused,
             CallError::InvalidJson(_) => Code::InvalidJson,
             CallError::BodyTooLarge { .. } => Code::BodyTooLarge,
             CallError::UnsupportedMediaType(_) => Code::UnsupportedMediaType,
             CallError::Input(_) => Code::InvalidInput,
+            CallError::Refused(refusal) => Self::of_refusal(refusal),
             CallError::PaymentRequired(_) | CallError::SettlementRefused(_) => Code::PaymentRequired,
             CallError::PaymentReused(_) => Code::PaymentReused,
             CallError::Quote { reason: QuoteRefusal::Expired { .. }, .. } => Code::QuoteExpired,
             CallError::Quote { reason: QuoteRefusal::Unknown | QuoteRefusal::OtherTool, .. } => Code::QuoteInvalid,
-            CallError::PaymentMisnamed => Code::InvalidPaymentIdentifier,
-            CallError::PaymentInProgress(_) | CallError::Joined(_) | CallError::TooManyJoins { .. } => Code::PaymentInProgress,
-            CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
+            CallError::Joined(_) | CallError::TooManyJoins { .. } => Code::PaymentInProgress,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
-            CallError::AnswerLost(_) => Code::AnswerLost,
-            CallError::AnswerExpired(_) => Code::AnswerExpired,
             CallError::PaidRunFailed(_) => Code::PaidRunFailed,
             CallError::AnswerOwed(_) => Code::AnswerOwed,
-            CallError::NoMoreRuns { .. } => Code::NoMoreRuns,
-            CallError::KeyRequired => Code::KeyRequired,
             CallError::NotReady(_) => Code::NotReady,
-            CallError::OverShare(_) | CallError::Slowed(_) | CallError::StoppedTooOften { .. } => Code::RateLimited,
-            CallError::KeyInvalid(_) => Code::InvalidRequest,
-            CallError::CreditUnknown => Code::WrongCredit,
-            CallError::CreditRevoked => Code::CreditRevoked,
+            CallError::OverShare(_) | CallError::StoppedTooOften { .. } => Code::RateLimited,
             CallError::CreditTooLow(_) => Code::CreditTooLow,
-            CallError::CreditFrozen => Code::CreditFrozen,
-            CallError::OverBudget(_) => Code::BudgetExceeded,
             CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
-            CallError::GasSpent { .. } => Code::GasSpent,
             CallError::Threw(_) | CallError::Misbehaved(_) => Code::HandlerFailed,
             CallError::Output(_) | CallError::Unreadable(_) => Code::InvalidOutput,
             CallError::Stopped(reason) => Self::from_stop(reason),
@@ -87,6 +74,30 @@ impl Code {
             CallError::SourceLost(_) => Code::SourceUnavailable,
             CallError::SecretsUnavailable => Code::SecretsUnavailable,
             CallError::Internal => Code::CallLost,
+        }
+    }
+
+    fn of_refusal(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::NoPayment | Refusal::Invalid { .. } | Refusal::TooShort { .. } => Code::PaymentRequired,
+            Refusal::Misnamed => Code::InvalidPaymentIdentifier,
+            Refusal::Slowed(_) => Code::RateLimited,
+            Refusal::GasSpent { .. } => Code::GasSpent,
+            Refusal::Reused => Code::PaymentReused,
+            Refusal::InProgress(_) => Code::PaymentInProgress,
+            Refusal::AnswerLost(_) => Code::AnswerLost,
+            Refusal::AnswerExpired(_) => Code::AnswerExpired,
+            Refusal::NoMoreRuns { .. } => Code::NoMoreRuns,
+            Refusal::Reorganized(_) => Code::SettlementUnknown,
+            Refusal::KeyRequired => Code::KeyRequired,
+            Refusal::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
+            Refusal::KeyInvalid(_) => Code::InvalidRequest,
+            Refusal::CreditUnknown => Code::WrongCredit,
+            Refusal::CreditRevoked => Code::CreditRevoked,
+            Refusal::CreditFrozen => Code::CreditFrozen,
+            Refusal::OverBudget(_) => Code::BudgetExceeded,
+            Refusal::InsufficientCredit { .. } => Code::CreditTooLow,
+            Refusal::Store(_) => Code::StoreUnavailable,
         }
     }
 
@@ -111,31 +122,33 @@ impl From<&CallError> for ApiError {
             CallError::Input(mismatch) | CallError::Output(mismatch) => fault.with("problems", json!(mismatch.problems)),
             CallError::Unreadable(reason) => fault.with("problems", json!(Mismatch::whole(reason.to_string()).problems)),
             CallError::PaymentRequired(challenge) | CallError::SettlementRefused(challenge) | CallError::PaymentReused(Some(challenge)) => {
-                fault.challenged(challenge)
+                Self { challenge: Some(Arc::clone(challenge)), ..fault }
             }
             CallError::Quote { current, .. } => fault.with("quote", current.json()),
-            CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
+            CallError::Refused(Refusal::InProgress(payment)) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
                 .hint(format!("Check GET /ai/payments/{payment} for the result. Do not pay again before that"))
                 .with("paymentId", json!(payment)),
             CallError::TooManyJoins { payment, retry_after, .. } => fault
                 .hint(format!("Check GET /ai/payments/{payment}, or send the same payment again later. Do not pay again before that"))
                 .with("paymentId", json!(payment))
                 .retry_after(whole_seconds(*retry_after)),
-            CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) | CallError::AnswerOwed(payment) => {
+            CallError::Refused(Refusal::AnswerLost(payment) | Refusal::AnswerExpired(payment)) | CallError::AnswerOwed(payment) => {
                 fault.with("paymentId", json!(payment))
             }
-            CallError::NoMoreRuns { payment, receipt } => fault.with("paymentId", json!(payment)).with("receiptId", json!(receipt)),
+            CallError::Refused(Refusal::NoMoreRuns { payment, receipt }) => {
+                fault.with("paymentId", json!(payment)).with("receiptId", json!(receipt))
+            }
             CallError::PaidRunFailed(failure) => fault.paid(failure),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),
-            CallError::StoppedTooOften { retry_after } | CallError::GasSpent { retry_after } => {
-                fault.retry_after(whole_seconds(*retry_after))
+            CallError::StoppedTooOften { retry_after: wait } | CallError::Refused(Refusal::GasSpent { wait }) => {
+                fault.retry_after(whole_seconds(*wait))
             }
             CallError::OverShare(over) => fault.retry_after(over.seconds),
-            CallError::Slowed(slowed) => {
+            CallError::Refused(Refusal::Slowed(slowed)) => {
                 let policy = RateLimitPolicy { name: slowed.bound.policy(), max: slowed.max, window_secs: slowed.window.as_secs() };
                 Self::rate_limited(policy, whole_seconds(slowed.wait), error.to_string())
             }
-            CallError::OverBudget(over) => fault.with("budget", json!(over)),
+            CallError::Refused(Refusal::OverBudget(over)) => fault.with("budget", json!(over)),
             CallError::NoSandbox | CallError::Store(_) | CallError::NotReady(_) => fault.retry_after(1),
             _ => fault,
         }
@@ -394,7 +407,7 @@ impl From<LedgerError> for ApiError {
             LedgerError::Address(_) | LedgerError::TooMuch => Self::bad_request(message),
             LedgerError::Store(store) => store.into(),
             // Only transfers return these, and only the facilitator makes transfers.
-            LedgerError::Insufficient { .. } | LedgerError::NonceUsed { .. } => {
+            LedgerError::Insufficient { .. } | LedgerError::NonceUsed => {
                 internal!(message, "the simulated ledger rejected an operation that moves no money")
             }
         }

@@ -38,7 +38,7 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after_secs() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
-        if let Some(RateLimitPolicy { name, max, window_secs }) = self.policy() {
+        if let Some(RateLimitPolicy { name, max, window_secs }) = self.policy {
             let wait = self.retry_after_secs().unwrap_or_default();
             let reported = [
                 (&header_names::RATE_LIMIT_POLICY, format!("\"{name}\";q={max};w={window_secs}")),

@@ -6,7 +6,7 @@ use rmcp::{ErrorData, model::JsonObject};
 use tollhouse_base::offload::run_blocking;
 use tollhouse_call::{CallError, CompletedCall};
 use tollhouse_front::ApiError;
-use tollhouse_money::{HeldPaymentEnd, PaymentId, StoredAnswer};
+use tollhouse_money::{HeldPaymentEnd, PaymentId, Refusal, StoredAnswer};
 use tollhouse_store::{Batch, Durability, StoreError};
 
 use super::{
@@ -21,13 +21,13 @@ impl Tasks {
         let Some(row) = self.read(id).await? else { return Ok(None) };
         let mut record = row.value.clone();
         if record.state.is_working()
-            && record.holder != *self.replica.id()
+            && record.holder != *self.services.replica.id()
             && let Some(state) = self.orphan(&record).await?
         {
-            record = TaskRecord { state, updated_at: self.clock.now(), ..record };
+            record = TaskRecord { state, updated_at: self.services.clock.now(), ..record };
             let mut batch = Batch::new();
             batch.replace(&TASKS, &row, &record);
-            match batch.commit(&*self.store, Durability::Durable).await {
+            match batch.commit(&*self.services.store, Durability::Durable).await {
                 Ok(_) => {}
                 // Another replica recorded its end, or it is still running.
                 Err(StoreError::Conflict) => match self.read(id).await? {
@@ -49,12 +49,12 @@ impl Tasks {
             TaskState::Cancelled => return Ok(Some(TaskEnd::Cancelled)),
             TaskState::Failed(error) => return Ok(Some(TaskEnd::Failed(error.clone()))),
             TaskState::Completed(result) => return Ok(Some(TaskEnd::Completed(result.clone()))),
-            TaskState::Held if record.holder != *self.replica.id() => return Ok(Some(TaskEnd::Failed(restarted(None)))),
+            TaskState::Held if record.holder != *self.services.replica.id() => return Ok(Some(TaskEnd::Failed(restarted(None)))),
             TaskState::Held => self.unpaid.answer(id),
             TaskState::Answered(answer) => run_blocking(answer.bytes(), || answer.clone().done()).await,
             TaskState::Paid => {
                 let Some(payment) = &record.payment else { return Ok(None) };
-                match self.payments.ended(payment).await? {
+                match self.services.payments.ended(payment).await? {
                     HeldPaymentEnd::Answer(answer) => Some(paid(payment, answer)),
                     HeldPaymentEnd::Lost => return Ok(Some(TaskEnd::Failed(lost(payment)))),
                     // The answer expired just before the task.
@@ -66,14 +66,14 @@ impl Tasks {
         // Only the newest revision has tasks.
         let dialect = Dialect { era: Era::Modern, wire: None, dotted: record.dotted };
         let bytes = done.answer.body.len();
-        Ok(Some(TaskEnd::Completed(run_blocking(bytes, || completed(answer::done(&done, &self.base_url, dialect))).await)))
+        Ok(Some(TaskEnd::Completed(run_blocking(bytes, || completed(answer::done(&done, &self.services.base_url, dialect))).await)))
     }
 
     /// Determines how a task of another replica ended. Returns `None` while it may still be running or settling.
     async fn orphan(&self, record: &TaskRecord) -> Result<Option<TaskState>, StoreError> {
-        let is_alive = self.replica.living().await?.has(Some(&record.holder));
+        let is_alive = self.services.replica.living().await?.has(Some(&record.holder));
         let ended = match &record.payment {
-            Some(payment) => self.payments.ended(payment).await?,
+            Some(payment) => self.services.payments.ended(payment).await?,
             None => HeldPaymentEnd::Without,
         };
         Ok(match ended {
@@ -89,7 +89,7 @@ impl Tasks {
 
 /// Returns the JSON-RPC error for a payment whose answer is lost.
 fn lost(payment: &PaymentId) -> JsonObject {
-    let fault = ApiError::from(&CallError::AnswerLost(payment.clone()));
+    let fault = ApiError::from(&CallError::Refused(Refusal::AnswerLost(payment.clone())));
     as_object(&ErrorData::internal_error(fault.message().to_owned(), Some(fault.error())))
 }
 

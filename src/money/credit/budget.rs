@@ -11,10 +11,8 @@ use tollhouse_store::{Batch, Counter, Direction, Store, StoreError, SumLimit, sc
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
-    Credits,
-    balance::Credit,
-    budgets::{BudgetKind, OverBudget, SetBy},
-    error::CreditError,
+    CreditError, Credits,
+    balance::{BudgetKind, Credit, OverBudget, SetBy},
 };
 use crate::sale::{day, end_of_day};
 

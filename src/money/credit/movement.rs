@@ -9,8 +9,7 @@ use tollhouse_tool::UsdChange;
 
 use super::{
     Credits,
-    number::BALANCE,
-    row::{CreditRow, LINES, Movement},
+    row::{BALANCE, CreditRow, LINES, Movement},
 };
 
 /// A page of movements, newest first.

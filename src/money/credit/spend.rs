@@ -10,12 +10,10 @@ use tollhouse_store::{StoreError, Tx};
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
-    Credits,
+    CreditError, Credits,
     balance::{CREDITS, Credit},
     budget::PlannedSpend,
-    error::CreditError,
-    number,
-    row::{Movement, MovementKind},
+    row::{Movement, MovementKind, next_number},
 };
 use crate::Refusal;
 
@@ -85,7 +83,7 @@ impl Credits {
         tx.append(spending.added(budget));
         let (receipt_id, slug) = (Some(receipt_id.to_owned()), Some(hold.slug.clone()));
         let movement = Movement { receipt_id, slug, ..Movement::plain(at, MovementKind::Debit, hold.amount) };
-        tx.append(movement.stored(&hold.id, number::next(at)));
+        tx.append(movement.stored(&hold.id, next_number(at)));
         Ok(true)
     }
 }

@@ -34,7 +34,7 @@ impl Facilitators {
     }
 
     pub(crate) fn chains(&self) -> impl Iterator<Item = (&'static Network, Arc<Node>)> {
-        self.0.iter().filter_map(|(network, facilitator)| Some((*network, facilitator.chain()?)))
+        self.0.iter().filter_map(|(network, facilitator)| Some((*network, Arc::clone(facilitator.node()?))))
     }
 
     /// Returns whether the money is play money. It is so on all networks or on none.
@@ -48,7 +48,7 @@ impl Facilitators {
     }
 
     /// Returns the funds for gas on each network where the host pays for it and has seen them.
-    pub(crate) fn gas_funds(&self) -> impl Iterator<Item = (&'static Network, GasFunds)> {
+    pub fn gas_funds(&self) -> impl Iterator<Item = (&'static Network, GasFunds)> {
         self.0.iter().filter_map(|(network, facilitator)| Some((*network, facilitator.gas_funds()?)))
     }
 

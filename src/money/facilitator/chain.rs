@@ -4,8 +4,6 @@ pub(crate) mod events;
 pub(crate) mod node;
 pub(crate) mod nonce_use;
 mod permit;
-mod proof;
-mod rate_refusals;
 mod recent_reads;
 mod rpc_error;
 pub(crate) mod search;

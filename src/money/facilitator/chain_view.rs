@@ -1,33 +1,18 @@
 //! Reads a chain beyond single payments: blocks, receipts, and transfers to an address.
 
-use alloy_primitives::{Address, B256, U64, U256};
-use serde::Deserialize;
+use alloy_primitives::{Address, U64, U256};
 use serde_json::json;
 
 use super::chain::{
     events::{EventLog, MOVED, TxReceipt},
-    node::{BlockTag, Node, RpcError},
+    node::{Block, BlockTag, Node, RpcError},
+    nonce_use::evidence,
     search::{Undecided, Walk},
 };
-use crate::Asset;
+use crate::{Asset, Evidence};
 
 /// Distance from the newest block that is treated as safe if the node names no safe block.
 const FAR_BELOW: u64 = 1_000;
-
-/// Why a chain could not be read, for the log.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct ChainError(pub(crate) String);
-
-/// The block of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TxPlacement {
-    pub(crate) block: u64,
-    /// Hash of the block, if the node returned it.
-    pub(crate) block_hash: Option<String>,
-    /// Whether the transaction was not reverted.
-    pub(crate) succeeded: bool,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TokenTransfer {
@@ -42,48 +27,31 @@ pub(crate) struct TokenTransfer {
     pub(crate) amount: U256,
 }
 
-impl From<RpcError> for ChainError {
-    fn from(error: RpcError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<Undecided> for ChainError {
-    fn from(reason: Undecided) -> Self {
-        Self(reason.to_string())
-    }
-}
-
-#[derive(Deserialize)]
-struct Hashed {
-    hash: B256,
-}
-
 impl Node {
     /// Returns the hash of a block, or `None` if there is no block with that number.
-    pub(crate) async fn block_hash(&self, number: u64) -> Result<Option<String>, ChainError> {
-        let block: Option<Hashed> = self.rpc("eth_getBlockByNumber", json!([format!("{number:#x}"), false])).await?;
+    pub(crate) async fn block_hash(&self, number: u64) -> Result<Option<String>, Undecided> {
+        let block: Option<Block> = self.rpc("eth_getBlockByNumber", json!([format!("{number:#x}"), false])).await?;
         Ok(block.map(|block| block.hash.to_string()))
     }
 
     /// Returns the time of a block, in seconds since 1970.
-    pub(crate) async fn block_secs(&self, number: u64) -> Result<u64, ChainError> {
+    pub(crate) async fn block_secs(&self, number: u64) -> Result<u64, Undecided> {
         Ok(self.block(BlockTag::Number(number)).await?.timestamp.to())
     }
 
     /// Returns the number of a block at or shortly before this time.
-    pub(crate) async fn block_before(&self, secs: u64) -> Result<u64, ChainError> {
+    pub(crate) async fn block_before(&self, secs: u64) -> Result<u64, Undecided> {
         let newest = self.block(BlockTag::Latest).await?;
         Ok(self.search_back(&newest, secs).await?)
     }
 
     /// Returns the number of the newest block.
-    pub(crate) async fn newest(&self) -> Result<u64, ChainError> {
+    pub(crate) async fn newest(&self) -> Result<u64, Undecided> {
         Ok(self.block(BlockTag::Latest).await?.number.to())
     }
 
     /// Returns the number of the newest block that only a fault of the network can replace.
-    pub(crate) async fn safe(&self) -> Result<u64, ChainError> {
+    pub(crate) async fn safe(&self) -> Result<u64, Undecided> {
         match self.block(BlockTag::Safe).await {
             Ok(block) => Ok(block.number.to()),
             Err(RpcError::Answered { .. } | RpcError::Unclear { .. }) => Ok(self.newest().await?.saturating_sub(FAR_BELOW)),
@@ -91,18 +59,14 @@ impl Node {
         }
     }
 
-    /// Returns the block of a transaction, or `None` if it is not in a block.
-    pub(crate) async fn placed(&self, transaction: &str) -> Result<Option<TxPlacement>, ChainError> {
+    /// Returns the block of a transaction, or `None` if it is not in a block or was reverted.
+    pub(crate) async fn placed(&self, transaction: &str) -> Result<Option<Evidence>, Undecided> {
         let receipt: Option<TxReceipt> = self.rpc("eth_getTransactionReceipt", json!([transaction])).await?;
-        Ok(receipt.map(|receipt| TxPlacement {
-            block: receipt.block_number.to(),
-            block_hash: receipt.block_hash.map(|hash| hash.to_string()),
-            succeeded: receipt.status == U64::ONE,
-        }))
+        Ok(receipt.filter(|receipt| receipt.status == U64::ONE).map(|receipt| evidence(&receipt, false)))
     }
 
     /// Returns whether a transaction moved `amount` of a token to an address.
-    pub(crate) async fn paid(&self, asset: &Asset, to: &str, transaction: &str, amount: U256) -> Result<bool, ChainError> {
+    pub(crate) async fn paid(&self, asset: &Asset, to: &str, transaction: &str, amount: U256) -> Result<bool, Undecided> {
         let Ok(to) = to.parse() else { return Ok(false) };
         let receipt: Option<TxReceipt> = self.rpc("eth_getTransactionReceipt", json!([transaction])).await?;
         let moved = |log: &EventLog| log.moved_to(to, asset).is_some_and(|(_, moved)| moved == amount);
@@ -117,8 +81,8 @@ impl Node {
         to: &str,
         (first, last): (u64, u64),
         max: usize,
-    ) -> Result<(Vec<TokenTransfer>, u64), ChainError> {
-        let to: Address = to.parse().map_err(|_| ChainError(format!("`{to}` is not an address")))?;
+    ) -> Result<(Vec<TokenTransfer>, u64), Undecided> {
+        let to: Address = to.parse().map_err(|_| Undecided::Evidence(format!("`{to}` is not an address")))?;
         let filter = json!({ "address": asset.address, "topics": (MOVED, (), to.into_word()) });
         let mut walk = Walk::new(self, filter, first, last);
         let mut found = Vec::new();

@@ -1,18 +1,16 @@
-//! Rules of the scheme `exact` for authorizations, for all facilitators.
+//! Rules of the schemes `exact` and `upto` for what payers sign, for all facilitators.
 
 use alloy_primitives::{Address, U256};
 use tollhouse_base::clock::Timestamp;
 
 use super::reason::RefusalText;
-use crate::{OfferedX402, x402::eip3009::Transfer};
+use crate::{
+    OfferedX402,
+    x402::{eip3009::Transfer, permit2::Permit},
+};
 
 /// Minimum remaining validity of an authorization, in seconds, as facilitators require.
-pub(super) const MIN_VALIDITY_SECS: u64 = 6;
-
-/// Returns the transfer of a payment and its signature, or the refusal `invalid_payload`. It does not check them.
-pub(super) fn transfer(payment: &OfferedX402) -> Result<(Transfer, &str), RefusalText> {
-    payment.transfer().ok_or_else(|| RefusalText::of("invalid_payload"))
-}
+const MIN_VALIDITY_SECS: u64 = 6;
 
 /// Checks that `transfer` pays the right recipient, and at least the required amount. A remote facilitator can accept
 /// more.
@@ -44,4 +42,17 @@ fn pays_recipient(transfer: &Transfer, payment: &OfferedX402) -> Result<(), Refu
 
 fn check(holds: bool, reason: &str) -> Result<(), RefusalText> {
     if holds { Ok(()) } else { Err(RefusalText::of(reason)) }
+}
+
+/// Returns the charge for `permit`. Fails if it exceeds the permitted amount.
+pub(super) fn charged(permit: &Permit, payment: &OfferedX402) -> Result<U256, RefusalText> {
+    let charged = payment.asked().parse().ok().filter(|charged| *charged <= permit.max);
+    charged.ok_or_else(|| RefusalText::of("invalid_upto_evm_payload_settlement_exceeds_amount"))
+}
+
+/// Checks that `permit` can be taken now.
+pub(super) fn permit_fits(permit: &Permit, now: Timestamp) -> Result<(), RefusalText> {
+    let now = U256::from(now.as_secs());
+    check(permit.deadline >= now + U256::from(MIN_VALIDITY_SECS), "permit2_deadline_expired")?;
+    check(permit.valid_after <= now, "permit2_not_yet_valid")
 }

@@ -2,26 +2,35 @@
 
 pub(crate) mod evm;
 pub(crate) mod ledger;
-mod reachability;
 pub(crate) mod remote;
 pub(crate) mod simulated;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use alloy_primitives::{Address, Bytes, U64};
+use alloy_sol_types::SolCall as _;
 use clap::ValueEnum;
 use serde::Deserialize;
-use tollhouse_base::clock::Clock;
+use serde_json::{Value, json};
+use tollhouse_base::{boxed, clock::Clock};
 use tollhouse_store::Store;
 
+pub use self::remote::FacilitatorAccess;
 use self::{
     evm::{EvmFacilitator, TxTimeouts},
     ledger::Ledger,
-    remote::HttpFacilitator,
+    remote::{FacilitatorClient, HttpFacilitator, read_supported},
     simulated::SimulatedFacilitator,
 };
-pub use self::{reachability::ReachReport, remote::FacilitatorAccess};
 use super::{Facilitator, by_network::Facilitators, chain::node::Node};
-use crate::{Asset, ConfigError, Family, Network};
+use crate::{
+    Asset, ConfigError, Family, Network,
+    facilitator::{chain::nonce_use::balanceOfCall, reason::logged},
+};
 
 /// A kind of facilitator, as named in the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]
@@ -76,7 +85,7 @@ pub struct FacilitatorParts<'a> {
 impl Facilitators {
     /// Constructs the configured facilitators, and the simulated ledger if one uses it.
     pub fn start(with: &FacilitatorParts<'_>) -> Result<(Self, Option<Arc<Ledger>>), ConfigError> {
-        let plays = with.sites.iter().any(|site| site.kind.is_simulated());
+        let plays = with.sites.iter().any(|site| site.kind == FacilitatorKind::Simulated);
         let ledger = plays.then(|| Arc::new(Ledger::new(Arc::clone(with.store), with.asset)));
         let started = with.sites.iter().map(|site| Ok((site.network, site.start(with, ledger.as_ref())?)));
         Ok((started.collect::<Result<_, ConfigError>>()?, ledger))
@@ -120,25 +129,104 @@ impl FacilitatorSite<'_> {
 }
 
 impl FacilitatorKind {
-    /// Returns whether it moves play money. Then no payout address is required, and the host is not for public use.
-    pub fn is_simulated(self) -> bool {
-        self == Self::Simulated
-    }
-
-    /// Returns whether it is remote and needs a URL.
-    pub fn is_remote(self) -> bool {
-        self == Self::Http
-    }
-
-    /// Returns whether it sends its own transactions, which needs a node and a key.
-    pub fn sends_transactions(self) -> bool {
-        self == Self::Evm
-    }
-
     /// Returns whether it settles on networks of this family.
     pub fn settles_on(self, family: Family) -> bool {
         self == Self::Http || matches!(family, Family::Evm { .. })
     }
+}
+
+/// Timeout of an answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The result of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReachReport {
+    /// Whether payments can be settled there, as far as was checked.
+    pub settles: bool,
+    /// The answer, or why there is none.
+    pub schemes: String,
+    /// A remedy if it cannot settle.
+    pub remedy: &'static str,
+    /// Why gas cannot be estimated there, if that is needed and fails.
+    pub no_estimate: Option<String>,
+}
+
+/// Why a facilitator does not settle, and the remedy.
+type Unreached = (String, &'static str);
+
+impl FacilitatorSite<'_> {
+    /// Checks the facilitator of the network without changing anything.
+    #[boxed]
+    pub async fn reach(&self) -> ReachReport {
+        let reached = match self.kind {
+            FacilitatorKind::Simulated => Ok(passing("play money, on a ledger of this host".to_owned())),
+            FacilitatorKind::Http => self.supported().await,
+            FacilitatorKind::Evm => self.chain().await,
+        };
+        reached.unwrap_or_else(|(schemes, remedy)| ReachReport { settles: false, schemes, remedy, no_estimate: None })
+    }
+
+    async fn supported(&self) -> Result<ReachReport, Unreached> {
+        let line = FacilitatorClient::new(self.url.unwrap_or_default(), self.access, Clock::default())
+            .map_err(|error| (error.to_string(), "set X402_FACILITATOR_URL to the facilitator's base URL"))?;
+        let started = Instant::now();
+        let body = read_supported(line.get("/supported", TIMEOUT).await).map_err(|reason| {
+            (
+                format!("`/supported` of the facilitator: {}", logged(&reason)),
+                "check that the URL is its base URL, that this machine can reach it, and that it knows this host's key",
+            )
+        })?;
+        let elapsed = started.elapsed().as_millis();
+        let kinds = body["kinds"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let schemes: Vec<_> = kinds.iter().filter(|kind| self.matches_host(kind)).filter_map(|kind| kind["scheme"].as_str()).collect();
+        if !schemes.contains(&"exact") {
+            let all = kinds.len();
+            return Err((
+                format!(
+                    "the facilitator answers in {elapsed} ms, and settles `exact` on {all} kinds of payment, but none of them on this network"
+                ),
+                "set TOLLHOUSE_NETWORK to a network that it settles, or TOLLHOUSE_NETWORK_FACILITATORS to another facilitator for this one",
+            ));
+        }
+        let mut listed: Vec<_> = schemes.iter().map(|scheme| scheme.chars().take(20).collect::<String>()).collect();
+        listed.sort_unstable();
+        listed.dedup();
+        if self.network.family == Family::Solana
+            && !kinds.iter().any(|kind| self.matches_host(kind) && kind["extra"]["feePayer"].is_string())
+        {
+            return Err((
+                "the facilitator has no `feePayer` on this network".to_owned(),
+                "ask its operator for one: without it, nobody can pay on this network",
+            ));
+        }
+        Ok(passing(format!("the facilitator answers in {elapsed} ms, and settles {}", listed.join(", "))))
+    }
+
+    fn matches_host(&self, kind: &Value) -> bool {
+        kind["network"] == self.network.caip2 || kind["network"] == self.network.name
+    }
+
+    async fn chain(&self) -> Result<ReachReport, Unreached> {
+        const REMEDY: &str = "set TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS to a node of that network that this machine can reach";
+        let started = Instant::now();
+        let node = Node::new(self.rpc_url.unwrap_or_default(), self.network).map_err(|error| (error.to_string(), REMEDY))?;
+        node.prove().await.map_err(|error| (logged(&error.to_string()).to_owned(), REMEDY))?;
+        let expected = format!("the node answers in {} ms, and serves this chain", started.elapsed().as_millis());
+        Ok(ReachReport { no_estimate: self.estimate(&node).await.err(), ..passing(expected) })
+    }
+
+    /// Estimates the gas of a call that changes nothing.
+    async fn estimate(&self, node: &Node) -> Result<(), String> {
+        let Some(asset) = Asset::of(self.network).next() else { return Ok(()) };
+        let data = balanceOfCall { account: Address::ZERO }.abi_encode();
+        let call = json!({ "from": Address::ZERO, "to": asset.address, "data": Bytes::from(data) });
+        let gas: Result<U64, _> = node.rpc("eth_estimateGas", json!([call])).await;
+        gas.map(drop).map_err(|error| logged(&error.to_string()).to_owned())
+    }
+}
+
+fn passing(message: String) -> ReachReport {
+    ReachReport { settles: true, schemes: message, remedy: "", no_estimate: None }
 }
 
 #[cfg(test)]
@@ -146,11 +234,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_a_name_and_requirements() {
-        let describe = |kind: FacilitatorKind| (kind.to_string(), kind.is_simulated(), kind.is_remote(), kind.sends_transactions());
-        let of = |name: &str, plays, elsewhere, sends| (name.to_owned(), plays, elsewhere, sends);
-        assert_eq!(describe(FacilitatorKind::Simulated), of("simulated", true, false, false));
-        assert_eq!(describe(FacilitatorKind::Http), of("http", false, true, false));
-        assert_eq!(describe(FacilitatorKind::Evm), of("evm", false, false, true));
+    fn each_kind_has_a_name() {
+        let kinds = [FacilitatorKind::Simulated, FacilitatorKind::Http, FacilitatorKind::Evm];
+        assert_eq!(kinds.map(|kind| kind.to_string()), ["simulated", "http", "evm"]);
     }
 }

@@ -7,7 +7,7 @@ use tollhouse_base::id::{BuilderId, CreditId, PayoutId};
 use tollhouse_store::{Batch, Counter, Store, StoreError, SumLimit, Tx, schema};
 use tollhouse_tool::{MicroUsd, Owner};
 
-use crate::credit::{number::BALANCE, row::LINES};
+use crate::credit::row::{BALANCE, LINES};
 
 pub(crate) const ACCOUNTS: Counter<String> = schema::ACCOUNTS.counting();
 pub(crate) const CREDIT_BALANCES: Counter<(CreditId, u64)> = LINES.counting();

@@ -3,25 +3,22 @@
 //! It scans each table once, page by page, and looks up the related rows of each row. Memory use is one sum per
 //! account. The result is consistent only if nobody writes meanwhile, so the host must be stopped.
 
-mod credits;
-mod earned;
-mod immutable_rows;
+mod records;
 mod report;
-mod sales;
 
 use std::collections::BTreeMap;
 
-pub use self::report::{ArchiveGapReport, LedgerMismatch, LedgerReport};
-
 use tollhouse_base::{boxed, check_report::CheckReport, id::CreditId};
-use tollhouse_store::{Row, Store, StoreError, WrittenRow};
+use tollhouse_store::{Row, RowFate, Store, StoreError, WrittenRow};
 
+pub use self::report::{ArchiveGapReport, LedgerMismatch, LedgerReport};
 use super::{
     account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars},
     posting::POSTINGS,
 };
 use crate::{
-    credit::number::BALANCE,
+    credit::row::{BALANCE, LINES},
+    receipt::{RECEIPTS, UnsignedReceipt},
     reorganized::{REORGANIZED, describe_loss},
 };
 
@@ -82,7 +79,10 @@ impl<'a> Check<'a> {
     async fn reorganized(&mut self) -> Result<(), StoreError> {
         let mut rows = REORGANIZED.inspect(self.store, PAGE);
         while let Some(Row { key: receipt, value: settlement, .. }) = rows.next(&mut self.flaws).await? {
-            let mut reason = format!("its transaction {} is no longer in a block of {}", settlement.transaction(), settlement.network());
+            let mut reason = format!(
+                "its transaction {} is no longer in a block of {}",
+                settlement.settlement.transaction, settlement.settlement.network
+            );
             if let Some(lost) = settlement.lost.map(describe_loss) {
                 reason = format!("{reason}, and its money is lost: {lost}");
             }
@@ -155,5 +155,55 @@ impl<'a> Check<'a> {
 
     fn posted(&self, account: Dollars) -> i128 {
         self.sums.get(&Account::Dollars(account).to_string()).map_or(0, |(_, sum)| *sum)
+    }
+}
+
+impl Check<'_> {
+    /// Checks that an immutable row still exists unchanged.
+    async fn expect_unchanged(&mut self, row: &WrittenRow) -> Result<(), StoreError> {
+        let Some(what) = once(row) else { return Ok(()) };
+        self.report.archived += 1;
+        match row.became(self.store).await? {
+            RowFate::Same => {}
+            RowFate::Other if self.is_delivered(row).await? => {}
+            RowFate::Other => self.report.mismatch(what, "differs from the journal's archive"),
+            RowFate::Gone => self.report.mismatch(what, "is in the journal's archive but not in the store"),
+        }
+        Ok(())
+    }
+
+    /// Returns whether a receipt differs from its archived version only because its payment was settled before the run,
+    /// and its answer was delivered since.
+    async fn is_delivered(&self, row: &WrittenRow) -> Result<bool, StoreError> {
+        let Some(archived) = row.of(&RECEIPTS).and_then(|found| RECEIPTS.read(found).ok()) else { return Ok(false) };
+        let Some(stored) = RECEIPTS.get(self.store, &archived.key).await? else { return Ok(false) };
+        let (Some(mut before), Some(after)) = (UnsignedReceipt::of(&archived.value), UnsignedReceipt::of(&stored)) else {
+            return Ok(false);
+        };
+        if before.draft.settle.is_after() || !before.draft.result_hash.is_empty() {
+            return Ok(false);
+        }
+        before.draft.result_hash.clone_from(&after.draft.result_hash);
+        before.draft.version.clone_from(&after.draft.version);
+        Ok(before == after)
+    }
+}
+
+/// Returns a description of an immutable row, or `None` for other rows, such as balances.
+fn once(row: &WrittenRow) -> Option<String> {
+    if let Some(found) = row.of(&POSTINGS) {
+        return Some(POSTINGS.key(&found).map_or_else(|error| error.to_string(), |key| format!("posting {key}")));
+    }
+    if let Some(found) = row.of(&LINES) {
+        return match LINES.key(&found) {
+            Ok((_, BALANCE)) => None,
+            Ok((id, number)) => Some(format!("movement {number} of credit {id}")),
+            Err(error) => Some(error.to_string()),
+        };
+    }
+    let receipt = RECEIPTS.read(row.of(&RECEIPTS)?);
+    match receipt {
+        Ok(receipt) => Some(format!("receipt {}", receipt.key)),
+        Err(error) => Some(error.to_string()),
     }
 }

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
     clock::Timestamp,
-    id::{CreditId, PayoutId, ReceiptId},
+    id::{BuilderId, CreditId, PayoutId, ReceiptId},
 };
 use tollhouse_store::{Batch, Table, schema};
-use tollhouse_tool::MicroUsd;
+use tollhouse_tool::{MicroUsd, Owner};
 
 use super::account::{Account, Dollars, Token, Tokens};
+use crate::{
+    sale::SaleTotals,
+    settlement::{Settlement, SettlementKind},
+};
 
 pub(crate) const POSTINGS: Table<String, Posting> = schema::POSTINGS.holding();
 tollhouse_store::postcard_values!(Posting);
@@ -164,5 +168,118 @@ impl Cause {
             Self::Returned(payout, first) => format!("returned/{payout}/{first}"),
             Self::OwedAgain(payout) => format!("owed-again/{payout}"),
         }
+    }
+}
+
+impl Posting {
+    /// Constructs the posting of a paid call, whose money had moved at `at`. `simulated` marks play money.
+    pub(crate) fn sale(
+        receipt: &ReceiptId,
+        at: Timestamp,
+        owner: &Owner,
+        SaleTotals { fees, net, .. }: SaleTotals,
+        settlement: &Settlement,
+        simulated: bool,
+    ) -> Self {
+        let posting = Self::new(Cause::Sold(receipt.clone()), at);
+        let (posting, from) = match settlement.kind {
+            SettlementKind::Credit => (posting, Dollars::Credit(settlement.payer.parse().expect("a debit names its credit as the payer"))),
+            SettlementKind::X402 => {
+                let units = settlement.amount.parse().unwrap_or_else(|_| {
+                    // The money has moved, so an invalid amount must not prevent the receipt.
+                    tracing::error!(receipt.id = %receipt, amount = settlement.amount, "the amount of a settlement is invalid");
+                    0
+                });
+                let asset = Token { network: settlement.network.clone(), token: settlement.asset.clone(), simulated };
+                (posting.tokens(asset.clone(), Tokens::Payers, Tokens::Treasury, units), Dollars::Exchange(asset))
+            }
+        };
+        if fees + net == 0 {
+            return posting;
+        }
+        posting.earned(from.clone(), Dollars::earned_by(owner), MicroUsd(net)).dollars(from, Dollars::Fees, MicroUsd(fees))
+    }
+}
+
+/// The amounts that a sale moved.
+#[derive(Debug)]
+pub struct SaleAmounts {
+    from: Dollars,
+    to: Dollars,
+    net: MicroUsd,
+    fees: MicroUsd,
+    /// For x402: the token, and the amount in its smallest units.
+    tokens: Option<(Token, u128)>,
+}
+
+/// A full or partial refund of a sale.
+#[derive(Debug)]
+pub struct RefundAmounts {
+    /// The posting that moves it.
+    pub posting: Posting,
+    /// The host's part of the refund.
+    pub fees: MicroUsd,
+    /// The owner's part of the refund.
+    pub net: MicroUsd,
+}
+
+impl SaleAmounts {
+    /// Reads the posting of a sale. `None` for any other posting.
+    pub fn of(posting: &Posting) -> Option<Self> {
+        let (mut fees, mut tokens, mut earned) = (MicroUsd::ZERO, None, None);
+        for moved in posting.moves() {
+            match moved {
+                Move::Dollars { to: Dollars::Fees, micros, .. } => fees = MicroUsd(*micros),
+                Move::Dollars { from, to, micros } => earned = Some((from.clone(), to.clone(), MicroUsd(*micros))),
+                Move::Tokens { asset, units, .. } => tokens = Some((asset.clone(), *units)),
+            }
+        }
+        let (from, to, net) = earned.filter(|_| matches!(posting.cause(), Cause::Sold(_)))?;
+        Some(Self { from, to, net, fees, tokens })
+    }
+
+    /// Returns the price.
+    pub fn price(&self) -> MicroUsd {
+        MicroUsd(self.net.0.saturating_add(self.fees.0))
+    }
+
+    /// Returns the credit that paid, if one did.
+    pub fn credit(&self) -> Option<&CreditId> {
+        if let Dollars::Credit(id) = &self.from { Some(id) } else { None }
+    }
+
+    /// Returns the builder who earned, if one did.
+    pub fn builder(&self) -> Option<&BuilderId> {
+        if let Dollars::Builder(id) = &self.to { Some(id) } else { None }
+    }
+
+    /// Returns the owner who earned.
+    pub fn owner(&self) -> Owner {
+        self.builder().map_or(Owner::Platform, |builder| Owner::Builder(builder.clone()))
+    }
+
+    /// Refunds `amount` after `before` was refunded earlier. Together they must not exceed the price. Fee and tokens
+    /// are refunded in proportion to the total refunded so far, rounded down, so that the last refund gets the
+    /// remainder.
+    #[must_use]
+    pub fn returned(&self, receipt: &ReceiptId, number: u64, at: Timestamp, before: MicroUsd, amount: MicroUsd) -> RefundAmounts {
+        let after = MicroUsd(before.0 + amount.0);
+        let part = |whole: u128| self.share(whole, after) - self.share(whole, before);
+        let fees = u64::try_from(part(self.fees.0.into())).map_or(self.fees, MicroUsd);
+        let net = MicroUsd(amount.0 - fees.0);
+        let posting = Posting::new(Cause::Refunded(receipt.clone(), number), at);
+        let posting = match &self.tokens {
+            Some((asset, units)) => posting.tokens(asset.clone(), Tokens::Treasury, Tokens::Payers, part(*units)),
+            None => posting,
+        };
+        let posting = posting.dollars(self.to.clone(), self.from.clone(), net).dollars(Dollars::Fees, self.from.clone(), fees);
+        RefundAmounts { posting, fees, net }
+    }
+
+    /// Returns the part of `whole` that is proportional to `refunded` of the price.
+    fn share(&self, whole: u128, refunded: MicroUsd) -> u128 {
+        let (price, refunded) = (u128::from(self.price().0.max(1)), u128::from(refunded.0));
+        // In two steps, because the product of token units and price may overflow.
+        whole / price * refunded + whole % price * refunded / price
     }
 }

@@ -11,18 +11,18 @@ use tollhouse_store::{Direction, Store, StoreError, Sum, Table, TerminatedText};
 use tollhouse_tool::UsdChange;
 
 use super::{
+    OPENED,
     account::{ACCOUNTS, Account, DOLLARS, Dollars},
-    opening::OPENED,
 };
 use crate::{
     credit::{
         balance::CREDITS,
         row::{CreditRow, LINES},
     },
+    payments::record::count_unresolved,
     refund::REFUNDS_OWED,
     reorganized::list_reorganized,
     sale::UNPAID,
-    unresolved::count_unresolved,
 };
 
 const ROWS: Table<String, Sum> = ACCOUNTS.rows();

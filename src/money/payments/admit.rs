@@ -6,12 +6,12 @@ use tollhouse_base::id::RequestId;
 use tollhouse_telemetry::counters::SLOWED_RUNS;
 
 use super::{
-    Admission, Admit, PAYMENTS, PaymentMeans, PaymentRequest, Payments, Reservation, RunHolds, SeenPayment, credit_known,
+    Admission, Admit, PAYMENTS, PaymentMeans, PaymentRequest, Payments, RunHolds, SeenPayment, credit_known,
     facilitator_calls::measured,
     gas::{GasCaller, GasRefusal, cover::GasCover},
     record::{ExpiryInfo, PaymentRecord},
     run_limits::RunLimitReached,
-    unpaid_runs::{KnownFunds, RunParties, Standing},
+    unpaid_runs::{KnownFunds, RunParties},
     verifications::Verification,
 };
 use crate::{
@@ -70,19 +70,11 @@ impl Payments {
         let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment is malformed")) };
         let showable_until_ms = self.valid_until(&payment, terms)?;
         let payer = payment.payer();
-        let mut running = RunParties {
-            payer: payer.clone(),
-            tool: terms.slug.clone(),
-            price: terms.price,
-            builder: terms.owner.share().to_owned(),
-            from: request.from,
-            funds: KnownFunds::Balance,
-            standing: Standing::New,
-        };
+        let mut running = RunParties::new(payer.clone(), terms, request.from, KnownFunds::Balance);
         // The payer is not verified yet, so no slot is taken before.
         if let Err(slowed) = self.throttle.check(&running).and_then(|()| self.balance_holds.check(&payment)) {
             let _alone = self.twin(&id).await;
-            return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
+            return self.known_or_refused(&id, &digest, request.binding, check_run_limits(slowed)).await;
         }
         let remembered = self.verdicts.find(&payment, &digest);
         let verification = match remembered {
@@ -91,7 +83,7 @@ impl Payments {
                 Ok(verification) => verification,
                 Err(slowed) => {
                     let _alone = self.twin(&id).await;
-                    return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
+                    return self.known_or_refused(&id, &digest, request.binding, check_run_limits(slowed)).await;
                 }
             },
         };
@@ -110,7 +102,7 @@ impl Payments {
                 verification.refused();
                 // A concurrent request may have spent it before the facilitator answered.
                 let message = with_challenge(message, &reason, &payment);
-                return self.known_or_refused(&id, &digest, request, Refusal::Invalid { reason, message }).await;
+                return self.known_or_refused(&id, &digest, request.binding, Refusal::Invalid { reason, message }).await;
             }
             VerifyResult::Unavailable(cause) => {
                 // Anybody can send a payment that no key signed.
@@ -138,10 +130,10 @@ impl Payments {
             Ok(held) => {
                 let held = RunHolds { is_verified: !is_remembered && !has_moved, ..held };
                 self.verdicts.forget_others(&payment, &digest);
-                let means = PaymentMeans::X402(Box::new(payment));
-                self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+                let record = PaymentRecord::reserved(request.binding, digest, tail, self.clock.now());
+                self.reserve(self.admission(id, record, PaymentMeans::X402(Box::new(payment)), held)).await
             }
-            Err(refusal) => self.known_or_refused(&id, &digest, request, refusal).await,
+            Err(refusal) => self.known_or_refused(&id, &digest, request.binding, refusal).await,
         };
         if was_in_vain(&own, &admitted) {
             verification.refused();
@@ -194,14 +186,8 @@ impl Payments {
             }
         })?;
         let balance = balance.map(|balance| self.balance_holds.hold(payment, balance)).transpose().map_err(check_run_limits)?;
-        Ok(RunHolds {
-            permit,
-            balance,
-            gas,
-            by_contract: tried.is_some_and(|tried| tried.by_contract),
-            is_excusable: false,
-            is_verified: false,
-        })
+        let by_contract = tried.is_some_and(|tried| tried.by_contract);
+        Ok(RunHolds { permit, balance, gas, by_contract, is_excusable: false, is_verified: false })
     }
 
     /// Returns whether a payment covers the gas of its settlement, as far as that is known before the run.
@@ -210,14 +196,8 @@ impl Payments {
     }
 
     /// Refuses a payment, unless a concurrent request has already bought, or is buying, the same call with it.
-    async fn known_or_refused(
-        &self,
-        id: &PaymentId,
-        digest: &str,
-        request: &PaymentRequest<'_>,
-        refusal: Refusal,
-    ) -> Result<Admit, Refusal> {
-        match self.seen(id, digest, request.binding).await? {
+    async fn known_or_refused(&self, id: &PaymentId, digest: &str, binding: &str, refusal: Refusal) -> Result<Admit, Refusal> {
+        match self.seen(id, digest, binding).await? {
             Some(seen) => Ok(Admit::Seen(seen)),
             None => Err(refusal),
         }
@@ -262,16 +242,8 @@ impl Payments {
             let (means, held) = self.hold_credit(&credit, terms).await?;
             // Nobody can repeat this payment, so the commit of its debit is its only record.
             let (id, _) = credit_known(&credit, RequestId::generate().as_str());
-            let record = Box::new(PaymentRecord::reserved("", credit.id.to_string(), ExpiryInfo::new(0, None), self.clock.now()));
-            return Ok(Admit::Run(Admission {
-                payments: Arc::clone(self),
-                id,
-                record,
-                reserved: false,
-                means,
-                held: Some(Box::new(held)),
-                claim: None,
-            }));
+            let record = PaymentRecord::reserved("", credit.id.to_string(), ExpiryInfo::new(0, None), self.clock.now());
+            return Ok(Admit::Run(self.admission(id, record, means, held)));
         };
         // A repeated or concurrent call needs no second reservation: the first one holds the amount for both.
         if let Some(seen) = self.seen(&id, &digest, request.binding).await? {
@@ -280,10 +252,16 @@ impl Payments {
         let _alone = self.twin(&id).await;
         let (means, held) = match self.hold_credit(&credit, terms).await {
             Ok(held) => held,
-            Err(refusal) => return self.known_or_refused(&id, &digest, request, refusal).await,
+            Err(refusal) => return self.known_or_refused(&id, &digest, request.binding, refusal).await,
         };
         let tail = ExpiryInfo::new(self.clock.now().plus(KEY_TTL).0, None);
-        self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+        self.reserve(self.admission(id, PaymentRecord::reserved(request.binding, digest, tail, self.clock.now()), means, held)).await
+    }
+
+    /// Returns the admission of a run, whose record is not written yet.
+    fn admission(self: &Arc<Self>, id: PaymentId, record: PaymentRecord, means: PaymentMeans, held: RunHolds) -> Admission {
+        let (record, held) = (Box::new(record), Some(Box::new(held)));
+        Admission { payments: Arc::clone(self), id, record, reserved: false, means, held, claim: None }
     }
 
     /// Reserves the price on a credit, and takes a slot among the runs.
@@ -294,16 +272,8 @@ impl Payments {
         if credit.budget().frozen {
             return Err(Refusal::CreditFrozen);
         }
-        let running = RunParties {
-            payer: credit.id.to_string(),
-            tool: terms.slug.clone(),
-            price: terms.price,
-            builder: terms.owner.share().to_owned(),
-            // A credit is bounded by its minted amount, whatever address it is used from.
-            from: None,
-            funds: KnownFunds::Credit,
-            standing: Standing::New,
-        };
+        // A credit is bounded by its minted amount, whatever address it is used from.
+        let running = RunParties::new(credit.id.to_string(), terms, None, KnownFunds::Credit);
         self.throttle.check(&running).map_err(check_run_limits)?;
         let means = PaymentMeans::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);
         let permit = self.throttle.begin(running).map_err(check_run_limits)?;

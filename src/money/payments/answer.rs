@@ -6,10 +6,7 @@ use serde::{Deserialize, Serialize};
 use tollhouse_objects::PendingObject;
 use tollhouse_store::{Batch, Store, StoreError, Table, WrittenRow, postcard_values, schema};
 
-use super::{
-    Payments,
-    record::{AnswerLocation, StoredAnswer},
-};
+use super::{Payments, record::StoredAnswer};
 use crate::PaymentId;
 
 /// Maximum size of a body stored in its row, in bytes. A larger one is an object, because a database would write it to
@@ -37,7 +34,8 @@ impl AnswerRow {
     fn new(answer: &StoredAnswer, promised: Option<&PendingObject>) -> Self {
         let object = promised.map(|PendingObject { name, sha256, .. }| AnswerObject { name: name.clone(), sha256: sha256.clone() });
         let body = if object.is_some() { Bytes::new() } else { answer.body.clone() };
-        Self { answer: StoredAnswer { body, ..answer.clone() }, object }
+        // The record of the payment has the settle response.
+        Self { answer: StoredAnswer { body, settlement: None, ..answer.clone() }, object }
     }
 }
 
@@ -57,18 +55,6 @@ impl StagedAnswer {
         batch.put(&PAYMENT_ANSWERS, id, &self.row);
         self.promised.iter().for_each(|promised| promised.keep(batch));
     }
-
-    /// Returns it if its body is an object.
-    pub(super) fn detach(self) -> Option<Self> {
-        self.promised.is_some().then_some(self)
-    }
-}
-
-/// Stores an answer in the record of its payment, or apart from it if it is staged. Returns where it is.
-pub(super) fn located(batch: &mut Batch, id: &PaymentId, answer: &StoredAnswer, staged: Option<&StagedAnswer>) -> AnswerLocation {
-    let Some(staged) = staged else { return AnswerLocation::Here(answer.clone()) };
-    staged.store_answer(batch, id);
-    AnswerLocation::Apart(answer.settlement.clone())
 }
 
 /// Returns the answer of an intent, without the body if that is an object. Looking up a settlement does not need it.

@@ -1,12 +1,12 @@
 //! Binds a payment to its request.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::num::NonZeroU32;
 
 use tollhouse_store::{Durability, StoreError, Tx, UpdatePlan, update};
 use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_RESERVED;
 
 use super::{
-    Admission, Admit, PAYMENT_NAMES, PAYMENTS, Payments, Reservation,
+    Admission, Admit, PAYMENT_NAMES, PAYMENTS, Payments,
     admit::check_run_limits,
     balance_holds::{self, BalanceHold},
     prior::check_use,
@@ -16,39 +16,29 @@ use crate::{PaymentId, Refusal};
 
 impl Payments {
     /// Binds the payment to the request. Of concurrent requests, only one succeeds.
-    pub(super) async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
-        let Reservation { id, digest, request, tail, means, held } = reservation;
-        let mut record = PaymentRecord::reserved(request, digest, tail, self.clock.now()).held_by(self.replica.id());
-        let hold = held.balance.as_ref().filter(|_| self.store.is_shared()).map(BalanceHold::shared);
-        let balance = hold.map(|(held, balance)| {
-            record.held = Some(held);
-            balance
-        });
-        let claim = Some(self.claims.claim(&record));
-        match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record, balance)).await {
+    pub(super) async fn reserve(&self, mut admission: Admission) -> Result<Admit, Refusal> {
+        let hold = admission.held.as_ref().and_then(|held| held.balance.as_ref()).filter(|_| self.store.is_shared());
+        let (held, balance) = hold.map(BalanceHold::shared).unzip();
+        (admission.record.held, admission.record.replica) = (held, Some(self.replica.id().clone()));
+        admission.claim = Some(self.claims.claim(&admission.record));
+        let (id, record) = (&admission.id, &*admission.record);
+        match update(&*self.store, Durability::Buffered, |tx| bind(tx, id, record, balance)).await {
             Ok(Some((id, record))) => Ok(Admit::Seen(self.bought_by(id, record).await?)),
             Ok(None) => {
                 PAYMENTS_RESERVED.count(["reserved"]);
-                Ok(Admit::Run(Admission {
-                    payments: Arc::clone(self),
-                    id,
-                    record: Box::new(record),
-                    reserved: true,
-                    means,
-                    held: Some(Box::new(held)),
-                    claim,
-                }))
+                admission.reserved = true;
+                Ok(Admit::Run(admission))
             }
             // Other hosts hold the rest of the balance, maybe for a concurrent request with this payment.
-            Err(Refusal::Store(StoreError::Beyond { .. })) => match self.seen(&id, &record.digest, request).await? {
+            Err(Refusal::Store(StoreError::Beyond { .. })) => match self.seen(id, &record.digest, &record.request).await? {
                 Some(seen) => Ok(Admit::Seen(seen)),
                 None => Err(check_run_limits(balance_holds::beyond(NonZeroU32::MIN))),
             },
-            Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
+            Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id.clone())),
             Err(refusal) => {
                 if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {
                     // If it was written, no run uses it.
-                    self.release_reservation(&id, &record).await;
+                    self.release_reservation(id, record).await;
                 }
                 Err(refusal)
             }

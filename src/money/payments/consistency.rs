@@ -3,8 +3,11 @@
 use tollhouse_base::{boxed, check_report::CheckReport};
 use tollhouse_store::{Store, StoreError};
 
-use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::PaymentState};
-use crate::unresolved::UNRESOLVED;
+use super::{
+    OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS,
+    answer::PAYMENT_ANSWERS,
+    record::{PaymentState, UNRESOLVED},
+};
 
 const PAGE: usize = 500;
 

@@ -4,10 +4,7 @@ use tollhouse_store::{Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, counters::PAYMENTS as PAYMENTS_ENDED, enter};
 
 use super::{Admission, PAYMENTS, PaymentMeans, Payments};
-use crate::{
-    SettleError, Settlement, SettlementKind, StoredAnswer,
-    payments::{answer::located, record::PaymentRecord},
-};
+use crate::{SettleError, Settlement, SettlementKind, StoredAnswer, payments::record::PaymentRecord};
 
 impl Payments {
     /// Debits a credit: balance, movement, record, receipt and answer in one commit. The answer of a call that cannot
@@ -32,20 +29,21 @@ impl Payments {
             evidence: None,
         };
         let is_upfront = answer.is_none();
-        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(StoredAnswer::placeholder));
-        let staged = if admission.reserved && !is_upfront { self.stage(&finished.answer).await.detach() } else { None };
+        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_default());
+        let staged = if admission.reserved && !is_upfront { Some(self.stage(&finished.answer).await) } else { None };
         let before = PAYMENTS.own(id.clone(), PaymentRecord::clone(&admission.record));
-        let (own, reserved, settled, receipt, apart) = (&before, admission.reserved, &settlement, &finished, &staged);
+        let (own, reserved, settled, receipt, stored) = (&before, admission.reserved, &settlement, &finished, &staged);
         let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
             if !self.credits.debit(&mut tx, hold, &receipt.answer.receipt_id).await? {
                 return tx.answer::<_, StoreError>(false);
             }
             let mut record = self.settled(own.value.clone(), settled, &receipt.answer.receipt_id);
             if is_upfront {
-                self.owe(&mut record, None, true);
+                self.owe(&mut record, true);
                 self.end(&mut tx, own, &record);
-            } else if reserved {
-                record.answer = Some(located(&mut tx, &own.key, &receipt.answer, apart.as_ref()));
+            } else if let Some(stored) = stored {
+                stored.store_answer(&mut tx, &own.key);
+                record.has_answer = true;
                 self.end(&mut tx, own, &record);
             } else {
                 self.add_ended_record(&mut tx, &own.key, &record);

@@ -17,7 +17,6 @@ use tollhouse_telemetry::{Stage, enter};
 use super::{
     Admission, PAYMENTS, PaymentRequest, Payments,
     admit::check_run_limits,
-    answer::located,
     claims::Claim,
     record::{OwedPayment, PaymentRecord, PaymentState, SettlementNotice, StoredAnswer},
     unpaid_runs::{KnownFunds, RunParties, RunPermit, Standing},
@@ -52,9 +51,12 @@ pub struct OwedRun {
     payments: Arc<Payments>,
     unanswered: Unanswered,
     holder: String,
-    payer: Option<String>,
-    kind: PaymentKind,
-    is_first: bool,
+    /// The payer's address, shortened, or `None` for credit.
+    pub payer: Option<String>,
+    /// The means of payment as in the receipt.
+    pub kind: PaymentKind,
+    /// Whether the money moved for this run and not for an earlier one.
+    pub is_first: bool,
     permit: Option<RunPermit>,
     is_over: bool,
     _claim: Option<Claim>,
@@ -95,17 +97,9 @@ impl Payments {
         }
         let StoredAnswer { receipt_id: receipt, settlement: notice, .. } = reported;
         let (runs_left, until) = (self.config.owed.runs.get() - 1, self.clock.now().plus(self.config.owed.kept));
-        Ok(OwedRun {
-            payments: Arc::clone(self),
-            unanswered: Unanswered { payment: id, receipt, notice, runs_left, until },
-            holder,
-            payer,
-            kind,
-            is_first: true,
-            permit: held.map(|(held, _)| held.permit),
-            is_over: false,
-            _claim: claim,
-        })
+        let (payments, permit) = (Arc::clone(self), held.map(|(held, _)| held.permit));
+        let unanswered = Unanswered { payment: id, receipt, notice, runs_left, until };
+        Ok(OwedRun { payments, unanswered, holder, payer, kind, is_first: true, permit, is_over: false, _claim: claim })
     }
 
     /// Begins another run of an owed answer. Returns `None` if another request was faster.
@@ -131,19 +125,11 @@ impl Payments {
         if self.is_reorganized(&id, &receipt).await? {
             return Err(Refusal::Reorganized(id));
         }
-        let payer = paid.payer;
-        let running = RunParties {
-            // The same payer as for its other runs. A receipt has only the first and last characters of an address,
-            // which payers can share. With credit, the digest is the credit's id.
-            payer: sender.unwrap_or_else(|| record.digest.clone()),
-            tool: terms.slug.clone(),
-            price: terms.price,
-            builder: terms.owner.share().to_owned(),
-            from: request.from,
-            // It is already paid, so it counts neither for nor against other payers of the tool.
-            funds: KnownFunds::Credit,
-            standing: Standing::Customer,
-        };
+        // The same payer as for its other runs. A receipt has only the first and last characters of an address,
+        // which payers can share. With credit, the digest is the credit's id. The run is already paid, so it counts
+        // neither for nor against other payers of the tool.
+        let sender = sender.unwrap_or_else(|| record.digest.clone());
+        let running = RunParties { standing: Standing::Customer, ..RunParties::new(sender, terms, request.from, KnownFunds::Credit) };
         let permit = self.throttle.begin(running).map_err(check_run_limits)?;
         let renewed = record.clone().run_by(self.replica.id(), self.clock.now());
         let claim = self.claims.claim(&renewed);
@@ -154,17 +140,9 @@ impl Payments {
         if !batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
             return Ok(None);
         }
-        Ok(Some(OwedRun {
-            payments: Arc::clone(self),
-            unanswered: self.unanswered(id, &renewed),
-            holder: renewed.holder().to_owned(),
-            payer: payer.filter(|_| kind == PaymentKind::X402),
-            kind,
-            is_first: false,
-            permit: Some(permit),
-            is_over: false,
-            _claim: Some(claim),
-        }))
+        let (payments, unanswered, holder) = (Arc::clone(self), self.unanswered(id, &renewed), renewed.holder().to_owned());
+        let (payer, permit) = (paid.payer.filter(|_| kind == PaymentKind::X402), Some(permit));
+        Ok(Some(OwedRun { payments, unanswered, holder, payer, kind, is_first: false, permit, is_over: false, _claim: Some(claim) }))
     }
 
     /// Returns whether a reorganization has removed the settlement of an owed payment, which can be settled again.
@@ -200,7 +178,7 @@ impl Payments {
         Unanswered {
             payment,
             receipt: record.receipt_id.clone().unwrap_or_default(),
-            notice: owed.notice,
+            notice: record.notice.clone(),
             runs_left: self.config.owed.runs.get().saturating_sub(owed.runs),
             until: Timestamp(owed.until_ms),
         }
@@ -245,21 +223,6 @@ impl OwedRun {
         &self.unanswered.receipt
     }
 
-    /// Returns the payer's address, shortened, or `None` for credit.
-    pub fn payer(&self) -> Option<String> {
-        self.payer.clone()
-    }
-
-    /// Returns the means of payment as in the receipt.
-    pub fn kind(&self) -> PaymentKind {
-        self.kind
-    }
-
-    /// Returns whether the money moved for this run and not for an earlier one.
-    pub fn is_first(&self) -> bool {
-        self.is_first
-    }
-
     /// Stores the answer, and adds its hash to the receipt. From now on the payment gets this answer.
     ///
     /// # Errors
@@ -272,8 +235,8 @@ impl OwedRun {
         let Unanswered { payment: id, receipt, notice, .. } = self.unanswered.clone();
         let payments = Arc::clone(&self.payments);
         let answer = StoredAnswer { receipt_id: receipt.clone(), settlement: notice, ..answer };
-        let staged = payments.stage(&answer).await.detach();
-        let (holder, stored, apart) = (&self.holder, &answer, &staged);
+        let staged = Some(payments.stage(&answer).await);
+        let (holder, stored) = (&self.holder, &staged);
         let (gate, own, receipt) = (&*payments, &id, &receipt);
         let delivering = update(&*payments.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentState::Owed && row.value.holder() == holder);
@@ -290,7 +253,8 @@ impl OwedRun {
             let mut record = row.value.clone();
             (record.state, record.replica, record.owed) = (PaymentState::Settled, None, None);
             record.updated_ms = gate.clock.now().0;
-            record.answer = Some(located(&mut tx, own, stored, apart.as_ref()));
+            stored.iter().for_each(|stored| stored.store_answer(&mut tx, own));
+            record.has_answer = true;
             gate.end(&mut tx, &row, &record);
             let (rows, news) = gate.finisher.deliver(paid, delivery);
             tx.append(rows);

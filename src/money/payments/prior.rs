@@ -10,7 +10,7 @@ use super::{
     PAYMENT_NAMES, PAYMENTS, Payments, SeenPayment,
     answer::PAYMENT_ANSWERS,
     credit_known,
-    record::{AnswerLocation, ExpiryInfo, PaymentRecord},
+    record::{ExpiryInfo, PaymentRecord},
 };
 use crate::{
     CreditOffer, OfferedPayment, OwedPayment, PaymentId, PaymentState, Refusal, StoredAnswer, Unanswered, x402::offer::ShownPayment,
@@ -154,14 +154,12 @@ impl Payments {
     }
 
     async fn answer_of(&self, id: &PaymentId, record: PaymentRecord) -> Result<HeldPaymentEnd, StoreError> {
-        let settlement = match record.answer {
-            None => return Ok(HeldPaymentEnd::NotKept),
-            Some(AnswerLocation::Here(answer)) => return Ok(HeldPaymentEnd::Answer(answer)),
-            Some(AnswerLocation::Apart(settlement)) => settlement,
-        };
+        if !record.has_answer {
+            return Ok(HeldPaymentEnd::NotKept);
+        }
         let Some(row) = PAYMENT_ANSWERS.get(&*self.store, id).await? else { return Ok(HeldPaymentEnd::NotKept) };
         let receipt_id = record.receipt_id.unwrap_or_default();
-        let answer = StoredAnswer { receipt_id, settlement, ..row.answer };
+        let answer = StoredAnswer { receipt_id, settlement: record.notice, ..row.answer };
         let Some(object) = row.object else { return Ok(HeldPaymentEnd::Answer(answer)) };
         match self.objects.get(&object.name, Some(&object.sha256)).await {
             Ok(Some(body)) => Ok(HeldPaymentEnd::Answer(StoredAnswer { body, ..answer })),

@@ -15,8 +15,8 @@ use super::Payments;
 use crate::{
     Asset, Network,
     facilitator::{
-        chain::node::Node,
-        chain_view::{ChainError, TokenTransfer},
+        chain::{node::Node, search::Undecided},
+        chain_view::TokenTransfer,
     },
     receipt::RECEIPTS,
     reorganized::RESETTLED,
@@ -61,8 +61,8 @@ pub enum ReconcileError {
     Store(#[from] StoreError),
 }
 
-impl From<ChainError> for ReconcileError {
-    fn from(error: ChainError) -> Self {
+impl From<Undecided> for ReconcileError {
+    fn from(error: Undecided) -> Self {
         Self::Node(error.to_string())
     }
 }
@@ -191,9 +191,13 @@ impl Payments {
                 let mut paid: Vec<_> = all.filter(|paid| paid.is_of(asset, amount)).map(|paid| paid.receipt_id.clone()).collect();
                 paid.sort_unstable();
                 if paid.len() > transfers.len() {
-                    add_doubled(page, transaction, transfers.len(), &paid);
+                    let receipt_ids = paid.iter().map(ToString::to_string).collect();
+                    let doubled =
+                        DoubledTransaction { transaction: transaction.to_owned(), transfers: transfers.len() as u64, receipt_ids };
+                    add(&mut page.doubled, &mut page.truncated, doubled);
                 }
-                transfers.into_iter().skip(paid.len()).for_each(|transfer| add_unknown(page, asset, transfer));
+                let unpaid = transfers.into_iter().skip(paid.len());
+                unpaid.for_each(|transfer| add(&mut page.unknown, &mut page.truncated, unknown(asset, transfer)));
                 matched.extend(paid);
             }
         }
@@ -237,7 +241,7 @@ impl Payments {
             let paid_at = match (accepted, requested) {
                 (Some(accepted), Some(requested)) => chain.paid(accepted.asset, &accepted.pay_to, &transaction, requested).await?,
                 // The token is no longer accepted, so only the existence of the transaction can be checked.
-                _ => chain.placed(&transaction).await?.is_some_and(|placed| placed.succeeded),
+                _ => chain.placed(&transaction).await?.is_some(),
             };
             if !paid_at {
                 let receipt_id = paid.receipt_id.clone();
@@ -248,28 +252,18 @@ impl Payments {
     }
 }
 
-fn add_unknown(page: &mut Reconciliation, asset: &'static str, transfer: &TokenTransfer) {
-    if page.unknown.len() == MOST_LISTED {
-        page.truncated = true;
-        return;
+/// Adds an item to a list, or notes that the list is not complete.
+fn add<T>(list: &mut Vec<T>, truncated: &mut bool, item: T) {
+    if list.len() == MOST_LISTED {
+        *truncated = true;
+    } else {
+        list.push(item);
     }
-    page.unknown.push(UnknownTransfer {
-        transaction: transfer.transaction.clone(),
-        block: transfer.block,
-        log_index: transfer.log,
-        from: transfer.from.clone(),
-        asset: asset.into(),
-        amount: transfer.amount.to_string(),
-    });
 }
 
-fn add_doubled(page: &mut Reconciliation, transaction: &str, transfers: usize, receipts: &[ReceiptId]) {
-    if page.doubled.len() == MOST_LISTED {
-        page.truncated = true;
-        return;
-    }
-    let receipt_ids = receipts.iter().map(ToString::to_string).collect();
-    page.doubled.push(DoubledTransaction { transaction: transaction.to_owned(), transfers: transfers as u64, receipt_ids });
+fn unknown(asset: &'static str, transfer: &TokenTransfer) -> UnknownTransfer {
+    let TokenTransfer { block, log: log_index, transaction, from, amount } = transfer.clone();
+    UnknownTransfer { transaction, block, log_index, from, asset: asset.into(), amount: amount.to_string() }
 }
 
 impl PaidTransfer {

@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use tollhouse_api::Payment;
 pub use tollhouse_api::PaymentState;
 use tollhouse_base::{
+    boxed,
     clock::Timestamp,
-    id::{CreditId, ReplicaId, RequestId},
+    id::{CreditId, PaymentId, ReplicaId, RequestId},
 };
-use tollhouse_store::postcard_values;
+use tollhouse_store::{IndexEntry, Store, StoreError, Table, postcard_values, schema};
 
-use crate::{PaymentId, StartedSettlement, WireVersion};
+use crate::{StartedSettlement, WireVersion};
 
 /// How long an answer can be fetched again with its payment, and how long a refusal can be looked up.
 const ANSWER_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -23,8 +24,8 @@ const RELEASED_TTL: Duration = Duration::from_secs(60 * 60);
 /// How long a record is kept after its payment can last be used, since clocks differ and can be set back.
 pub(crate) const MARGIN: Duration = Duration::from_secs(60 * 60);
 
-/// An answer that can be sent again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// An answer that can be sent again. The default is a placeholder, for a payment that is settled before the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAnswer {
     /// The HTTP status.
     pub status: u16,
@@ -39,13 +40,6 @@ pub struct StoredAnswer {
 }
 postcard_values!(PaymentRecord);
 
-impl StoredAnswer {
-    /// Returns the placeholder for the answer of a payment that is settled before the run.
-    pub(super) fn placeholder() -> Self {
-        Self { status: 0, headers: Vec::new(), body: Bytes::new(), receipt_id: String::new(), settlement: None }
-    }
-}
-
 /// A settle response, and the protocol version that it is sent in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettlementNotice {
@@ -53,13 +47,6 @@ pub struct SettlementNotice {
     pub version: WireVersion,
     /// The JSON of `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.
     pub body: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum AnswerLocation {
-    Here(StoredAnswer),
-    /// In a separate row, which its intent wrote. Only the settle response is here.
-    Apart(Option<SettlementNotice>),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,8 +63,10 @@ pub(crate) struct PaymentRecord {
     pub(crate) transaction: Option<String>,
     /// Set while settling, and while unresolved.
     pub(crate) intent: Option<SettlementIntent>,
-    /// Set while settled, until the answer is deleted.
-    pub(crate) answer: Option<AnswerLocation>,
+    /// Whether it is settled and its answer is stored, which has its own row.
+    pub(crate) has_answer: bool,
+    /// The settle response, as long as an answer is owed or stored.
+    pub(crate) notice: Option<SettlementNotice>,
     /// `None` once only the fact is left that its nonce is spent.
     pub(crate) tail: Option<ExpiryInfo>,
     /// Set with an intent.
@@ -106,7 +95,6 @@ pub(crate) struct Owed {
     pub(crate) runs: u32,
     /// The time until which another run can begin, in milliseconds since 1970. 0 while settling.
     pub(crate) until_ms: u64,
-    pub(crate) notice: Option<SettlementNotice>,
 }
 
 /// A settled payment whose answer is owed. [`Gate::resume`](crate::Payments::resume) begins another run.
@@ -175,7 +163,8 @@ impl PaymentRecord {
             reason: None,
             transaction: None,
             intent: None,
-            answer: None,
+            has_answer: false,
+            notice: None,
             tail: Some(tail),
             settler: None,
             replica: None,
@@ -234,7 +223,19 @@ impl PaymentRecord {
     pub(crate) fn spent(self) -> Self {
         let state = if self.state == PaymentState::Owed { PaymentState::Settled } else { self.state };
         let (holder, request, digest) = Default::default();
-        Self { state, holder, request, digest, answer: None, intent: None, tail: None, settler: None, owed: None, ..self }
+        Self {
+            state,
+            holder,
+            request,
+            digest,
+            has_answer: false,
+            notice: None,
+            intent: None,
+            tail: None,
+            settler: None,
+            owed: None,
+            ..self
+        }
     }
 
     pub(crate) fn due(&self, now: Timestamp) -> RecordTimeout {
@@ -255,8 +256,8 @@ impl PaymentRecord {
         };
         match record_until {
             Some(until) if until <= now.0 => RecordTimeout::Record,
-            _ if self.answer.is_some() && answer_until <= now.0 => RecordTimeout::Answer,
-            _ if self.answer.is_some() => RecordTimeout::At(Timestamp(answer_until)),
+            _ if self.has_answer && answer_until <= now.0 => RecordTimeout::Answer,
+            _ if self.has_answer => RecordTimeout::At(Timestamp(answer_until)),
             Some(until) => RecordTimeout::At(Timestamp(until)),
             None => RecordTimeout::Never,
         }
@@ -283,6 +284,19 @@ impl PaymentRecord {
             settlement: None,
         }
     }
+}
+
+pub(crate) const UNRESOLVED: Table<PaymentId, ()> = schema::UNRESOLVED_SETTLEMENTS.holding();
+
+/// Returns the entry of a payment among the unresolved settlements, if it is one.
+pub(crate) fn unresolved_index(id: &PaymentId, record: &PaymentRecord) -> Option<IndexEntry> {
+    (record.state == PaymentState::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
+}
+
+/// Counts unresolved settlements, up to `max`.
+#[boxed]
+pub async fn count_unresolved(store: &dyn Store, max: usize) -> Result<usize, StoreError> {
+    UNRESOLVED.count(store, &UNRESOLVED.all(), max).await
 }
 
 #[cfg(test)]

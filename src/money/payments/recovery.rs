@@ -13,7 +13,7 @@ use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 use super::{OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, Payments, balance_holds, retry::PollBackoff};
 use crate::{
     PaymentId, PaymentState,
-    payments::record::{AnswerLocation, PaymentRecord, RecordTimeout},
+    payments::record::{PaymentRecord, RecordTimeout},
 };
 
 /// Number of open settlements, and of payments with something to delete, handled at once.
@@ -129,7 +129,7 @@ impl Payments {
         {
             let mut record = row.value.clone();
             let due = record.due(now);
-            if matches!(due, RecordTimeout::Answer | RecordTimeout::Record) && matches!(record.answer, Some(AnswerLocation::Apart(_))) {
+            if matches!(due, RecordTimeout::Answer | RecordTimeout::Record) && record.has_answer {
                 self.forget_answer(&mut batch, &id).await?;
             }
             match due {
@@ -157,7 +157,7 @@ impl Payments {
                     }
                 }
                 RecordTimeout::Answer => {
-                    record.answer = None;
+                    (record.has_answer, record.notice) = (false, None);
                     self.end(&mut batch, &row, &record);
                 }
                 RecordTimeout::At(_) => _ = batch.holds(&PAYMENTS, &row).append(self.recheck(&id, &record)),

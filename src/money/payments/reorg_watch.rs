@@ -11,16 +11,10 @@ use tollhouse_base::{boxed, id::ReceiptId};
 use tollhouse_store::{Batch, Durability, Range, Row, StoreError};
 use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
 
-use super::{
-    Payments,
-    resettle::{Found, MAX_LOOKUPS},
-};
+use super::{Payments, resettle::MAX_LOOKUPS};
 use crate::{
-    Network,
-    facilitator::{
-        chain::node::Node,
-        chain_view::{ChainError, TxPlacement},
-    },
+    Evidence, Network,
+    facilitator::chain::{node::Node, search::Undecided},
     reorganized::{REORGANIZED, Recovery, ReorganizedSettlement, WATCHED, WatchedSettlement, reorganization_of, watched_on},
 };
 
@@ -43,7 +37,7 @@ enum RoundEnd {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Chain(#[from] ChainError),
+    Chain(#[from] Undecided),
 }
 
 impl Payments {
@@ -125,9 +119,9 @@ impl Payments {
     }
 
     /// Handles a settlement whose block is not the recorded one, given its transaction's current block.
-    async fn check_settlement(&self, row: Watched, placed: Option<TxPlacement>) -> Result<(), StoreError> {
+    async fn check_settlement(&self, row: Watched, placed: Option<Evidence>) -> Result<(), StoreError> {
         let (now, mut batch, mut watched) = (self.clock.now(), Batch::new(), row.value.clone());
-        if let Some(placed) = placed.filter(|placed| placed.succeeded) {
+        if let Some(placed) = placed {
             (watched.block, watched.block_hash, watched.missing_since) = (placed.block, placed.block_hash, None);
             if watched == row.value {
                 return Ok(());
@@ -149,13 +143,13 @@ impl Payments {
             Some(_) => {
                 let reorganized = ReorganizedSettlement { settlement: watched, at: now, recovery: Recovery::default(), lost: None };
                 let (rows, news) = self.finisher.reorganized(&reorganized);
-                batch.remove(&WATCHED, &row).put(&REORGANIZED, reorganized.receipt_id(), &reorganized).append(rows);
+                batch.remove(&WATCHED, &row).put(&REORGANIZED, &reorganized.settlement.receipt_id, &reorganized).append(rows);
                 if batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
                     SETTLEMENT_FAULTS.count(["reorganized"]);
                     tracing::warn!(
-                        receipt.id = %reorganized.receipt_id(),
-                        transaction = reorganized.transaction(),
-                        network = reorganized.network(),
+                        receipt.id = %reorganized.settlement.receipt_id,
+                        transaction = reorganized.settlement.transaction,
+                        network = reorganized.settlement.network,
                         "a reorganization of the chain undid a settlement: its transaction is no longer in a block"
                     );
                     self.finisher.announce(news);
@@ -170,15 +164,13 @@ impl Payments {
         let (now, mut due, mut request, mut range) = (self.clock.now(), Vec::new(), 0, REORGANIZED.all());
         while let Some(page) = REORGANIZED.sound(&*self.store, &mut range, PAGE).await? {
             for row in page {
-                if row.value.network() != network.caip2 || row.value.lost.is_some() {
+                if row.value.settlement.network != network.caip2 || row.value.lost.is_some() {
                     continue;
                 }
                 if request < PAGE && now <= row.value.at.plus(LOOKED_UP_FOR) {
                     request += 1;
-                    let placed = chain.placed(row.value.transaction()).await?;
-                    if let Some(TxPlacement { block, block_hash, .. }) = placed.filter(|placed| placed.succeeded) {
-                        let found = Found { block, block_hash, is_final: false, other: None };
-                        if let Err(error) = self.write_settled(&row, &found).await {
+                    if let Some(placed) = chain.placed(&row.value.settlement.transaction).await? {
+                        if let Err(error) = self.write_settled(&row, &placed, None).await {
                             tracing::warn!(receipt.id = %row.key, %error, "could not record that a settlement is in a block again");
                         }
                         continue;

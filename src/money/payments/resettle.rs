@@ -20,11 +20,12 @@ use super::{
     PAYMENTS, Payments,
     facilitator_calls::measured,
     gas::{Burner, GasCaller},
-    record::{AnswerLocation, PaymentRecord, PaymentState, SettlementIntent, SettlementNotice},
+    record::{PaymentRecord, PaymentState, SettlementIntent},
     unpaid_runs::Standing,
 };
 use crate::{
-    Facilitator, Network, OfferedX402, SettleOutcome, Settlement, StartedSettlement,
+    Evidence, Facilitator, Network, OfferedX402, SettleOutcome, Settlement, StartedSettlement,
+    receipt_finisher::CommitEffects,
     reorganized::{REORGANIZED, RESETTLED, ReorganizedSettlement, ResettledSettlement, SignedPayment, WATCHED, describe_loss, loss_of},
     transactions,
     x402::wire,
@@ -50,26 +51,9 @@ const SENDING_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) type Undone = Row<ReceiptId, ReorganizedSettlement>;
 
-/// The block that contains a reorganized settlement again.
-pub(super) struct Found {
-    pub(super) block: u64,
-    pub(super) block_hash: Option<String>,
-    /// Whether only a fault of the network can replace the block.
-    pub(super) is_final: bool,
-    /// The new settlement, if it is by another transaction than the dropped one.
-    pub(super) other: Option<Other>,
-}
-
-/// A settlement by another transaction.
-pub(super) struct Other {
-    settlement: Settlement,
-    /// The network's name in the payment's version of x402.
-    network: String,
-}
-
 /// The result of recording that a settlement is in a block again.
 enum Recorded {
-    Settled,
+    Settled(CommitEffects),
     /// It was recorded before, or by another host.
     Gone,
     PaysFor(String),
@@ -124,7 +108,7 @@ impl Payments {
         let Some(mut row) = self.begin_lookup(undone).await? else { return Ok(()) };
         let facilitator = self.facilitators.of(network);
         let sent = undone.value.recovery.transaction.clone();
-        let transaction = sent.unwrap_or_else(|| undone.value.transaction().to_owned());
+        let transaction = sent.unwrap_or_else(|| undone.value.settlement.transaction.clone());
         let started =
             StartedSettlement { at: signed.started_at, facilitator: Some(facilitator.identity()), transaction: Some(transaction) };
         let finding = measured("look_up", facilitator.find_again(&payment, &started), SettleOutcome::name);
@@ -136,7 +120,7 @@ impl Payments {
         }
         _ = self.count_gas(&payment, &burner(&row, &payment), matches!(outcome, SettleOutcome::Settled(_)));
         let (loss, cause) = match outcome {
-            SettleOutcome::Settled(settlement) => return self.settled_by(&row, &payment, settlement).await,
+            SettleOutcome::Settled(settlement) => return self.settled_by(&row, &settlement).await,
             SettleOutcome::Refused { reason, .. } => (loss_of(&reason), reason),
             SettleOutcome::Unknown(cause) | SettleOutcome::Lost(cause) | SettleOutcome::Unsent(cause) => (None, cause),
         };
@@ -228,43 +212,36 @@ impl Payments {
         Ok(Some((row, outcome)))
     }
 
-    async fn settled_by(&self, row: &Undone, payment: &OfferedX402, settlement: Settlement) -> Result<(), StoreError> {
-        let Some(evidence) = settlement.evidence.clone() else {
+    async fn settled_by(&self, row: &Undone, settlement: &Settlement) -> Result<(), StoreError> {
+        let Some(evidence) = &settlement.evidence else {
             tracing::warn!(receipt.id = %row.key, settlement.transaction, "a new settlement of a reorganized payment has no evidence");
             return self.end_lookup(row).await;
         };
-        let is_other = !settlement.transaction.eq_ignore_ascii_case(row.value.transaction());
-        let network = payment.requirements["network"].as_str().unwrap_or(&settlement.network).to_owned();
-        let found = Found {
-            block: evidence.block,
-            block_hash: evidence.block_hash,
-            is_final: evidence.is_final,
-            other: is_other.then_some(Other { settlement, network }),
-        };
-        self.write_settled(row, &found).await
+        let is_other = !settlement.transaction.eq_ignore_ascii_case(&row.value.settlement.transaction);
+        self.write_settled(row, evidence, is_other.then_some(settlement)).await
     }
 
-    /// Records that the payment of a reorganized settlement is in a block again.
-    pub(super) async fn write_settled(&self, undone: &Undone, found: &Found) -> Result<(), StoreError> {
-        let (receipt_id, payment) = (&undone.key, &undone.value.settlement.payment);
-        let extensions = self.new_extensions(receipt_id, found).await?;
+    /// Records that the payment of a reorganized settlement is in a block again. `other` is the new settlement, if it is
+    /// by another transaction than the dropped one.
+    pub(super) async fn write_settled(&self, undone: &Undone, found: &Evidence, other: Option<&Settlement>) -> Result<(), StoreError> {
+        let (receipt_id, payment, before) = (&undone.key, &undone.value.settlement.payment, &undone.value.settlement.transaction);
+        let extensions = self.new_extensions(receipt_id, other).await?;
         let (extensions, now) = (extensions.as_ref(), self.clock.now());
         let recording = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&REORGANIZED, receipt_id).await?.filter(|row| row.value.lost.is_none());
-            let Some(row) = row else { return tx.answer::<_, StoreError>((Recorded::Gone, None)) };
+            let Some(row) = row else { return tx.answer::<_, StoreError>(Recorded::Gone) };
             let mut watched = row.value.settlement.clone();
             (watched.block, watched.block_hash, watched.missing_since) = (found.block, found.block_hash.clone(), None);
-            let other = found.other.as_ref();
-            if let Some(Other { settlement, .. }) = other {
+            if let Some(settlement) = other {
                 if let Some(paid) = transactions::claim(&mut tx, payment, receipt_id.as_str(), settlement, now).await? {
-                    return tx.answer((Recorded::PaysFor(paid), None));
+                    return tx.answer(Recorded::PaysFor(paid));
                 }
                 watched.made_by(&settlement.transaction);
                 let (transaction, former) = (watched.transaction.clone(), watched.former.clone());
                 tx.put(&RESETTLED, receipt_id, &ResettledSettlement { transaction, former, at: now });
             }
             if let Some(paid) = tx.row(&PAYMENTS, payment).await? {
-                let record = self.paid_again(paid.value.clone(), other, extensions);
+                let record = self.paid_again(paid.value.clone(), undone, other, extensions);
                 if record != paid.value {
                     self.end(&mut tx, &paid, &record);
                 }
@@ -273,20 +250,19 @@ impl Payments {
             if !found.is_final {
                 tx.put(&WATCHED, &watched.key(), &watched);
             }
-            let (rows, news) = self.finisher.settled_again(&row.value, other.map(|other| &other.settlement));
+            let (rows, news) = self.finisher.settled_again(&row.value, other);
             tx.append(rows);
-            tx.answer((Recorded::Settled, Some(news)))
+            tx.answer(Recorded::Settled(news))
         });
-        let transaction = found.other.as_ref().map_or(undone.value.transaction(), |other| other.settlement.transaction.as_str());
+        let transaction = other.map_or(before, |other| &other.transaction);
         match recording.await? {
-            (Recorded::Settled, news) => {
-                let former = undone.value.transaction();
-                tracing::info!(receipt.id = %receipt_id, transaction, former, "a reorganized settlement is in a block again");
-                news.into_iter().for_each(|news| self.finisher.announce(news));
+            Recorded::Settled(news) => {
+                tracing::info!(receipt.id = %receipt_id, transaction, former = before, "a reorganized settlement is in a block again");
+                self.finisher.announce(news);
                 Ok(())
             }
-            (Recorded::Gone, _) => Ok(()),
-            (Recorded::PaysFor(other), _) => {
+            Recorded::Gone => Ok(()),
+            Recorded::PaysFor(other) => {
                 tracing::warn!(payment.id = %payment, transaction, receipt.id = other, "a transaction already pays for another receipt");
                 SETTLEMENT_FAULTS.count(["second_receipt"]);
                 self.end_lookup(undone).await
@@ -295,31 +271,31 @@ impl Payments {
     }
 
     /// Returns the fields for `extensions` of the new settle response, if there is one.
-    async fn new_extensions(&self, receipt_id: &ReceiptId, found: &Found) -> Result<Option<Value>, StoreError> {
-        let Some(other) = &found.other else { return Ok(None) };
+    async fn new_extensions(&self, receipt_id: &ReceiptId, other: Option<&Settlement>) -> Result<Option<Value>, StoreError> {
+        let Some(other) = other else { return Ok(None) };
         let receipt = self.paid_receipt(receipt_id.as_str()).await?;
-        Ok(receipt.and_then(|receipt| self.finisher.extensions(receipt, &other.settlement)))
+        Ok(receipt.and_then(|receipt| self.finisher.extensions(receipt, other)))
     }
 
     /// Returns the record of a payment that is settled again. If its answer is owed, the time for runs starts again.
-    fn paid_again(&self, mut record: PaymentRecord, other: Option<&Other>, extensions: Option<&Value>) -> PaymentRecord {
+    fn paid_again(
+        &self,
+        mut record: PaymentRecord,
+        undone: &Undone,
+        other: Option<&Settlement>,
+        extensions: Option<&Value>,
+    ) -> PaymentRecord {
         if record.state == PaymentState::Owed
             && let Some(owed) = &mut record.owed
         {
             owed.until_ms = self.clock.now().plus(self.config.owed.kept).0;
         }
-        let Some(Other { settlement, network }) = other else { return record };
+        let Some(settlement) = other else { return record };
+        // The network's name in the payment's version of x402.
+        let network = undone.value.settlement.signed.requirements["network"].as_str().unwrap_or(&settlement.network);
         record.transaction = Some(settlement.transaction.clone());
-        let renew = |notice: &mut SettlementNotice| {
+        if let Some(notice) = &mut record.notice {
             notice.body = wire::settle_response(settlement, notice.version, network, extensions).to_string();
-        };
-        if let Some(owed) = &mut record.owed {
-            owed.notice.iter_mut().for_each(renew);
-        }
-        match &mut record.answer {
-            Some(AnswerLocation::Here(answer)) => answer.settlement.iter_mut().for_each(renew),
-            Some(AnswerLocation::Apart(notice)) => notice.iter_mut().for_each(renew),
-            None => {}
         }
         record
     }
@@ -336,7 +312,7 @@ impl Payments {
         }
         tracing::error!(
             receipt.id = %row.key,
-            transaction = row.value.transaction(),
+            transaction = row.value.settlement.transaction,
             loss = describe_loss(loss),
             "a reorganized settlement is lost: its money can no longer move"
         );
@@ -347,7 +323,7 @@ impl Payments {
 
 /// Returns the parties for which the gas counts when a payment is sent again. The payer has paid before.
 fn burner(row: &Undone, payment: &OfferedX402) -> Burner {
-    let builder = Some(row.value.owner().share().to_owned());
+    let builder = Some(row.value.settlement.owner.share().to_owned());
     Burner { builder, standing: Standing::Customer, ..Burner::of_payer(payment.payer()) }
 }
 

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     BurnedGas, NOT_SERVED, OfferedX402, PaymentId, PaymentState, PrepareError, SettleError, SettleOutcome, Settlement, SettlementGas,
     StartedSettlement, StoredAnswer,
-    payments::record::{AnswerLocation, Owed, PaymentRecord, SettlementIntent, SettlementNotice, Settler},
+    payments::record::{Owed, PaymentRecord, SettlementIntent, SettlementNotice, Settler},
     receipt_finisher::CommitEffects,
     reorganized, transactions,
     x402::wire,
@@ -106,7 +106,7 @@ impl Payments {
             self.alarms.spent_elsewhere();
         }
         enter(Stage::Commit);
-        self.conclude(&id, outcome, Some(answer.unwrap_or_else(StoredAnswer::placeholder))).await
+        self.conclude(&id, outcome, Some(answer.unwrap_or_default())).await
     }
 
     /// Counts a run as paid or unpaid. If the outcome of its settlement is unknown, it counts as unpaid and holds the
@@ -416,7 +416,7 @@ impl Payments {
                 let is_awaited = answer.is_some();
                 let answer = match answer {
                     Some(answer) => answer,
-                    None if record.owed.is_some() => StoredAnswer::placeholder(),
+                    None if record.owed.is_some() => StoredAnswer::default(),
                     None => answer::of_intent(tx.store(), id).await?,
                 };
                 let mut finished = self.finisher.finish(&intent.draft, settlement, answer);
@@ -434,9 +434,10 @@ impl Payments {
                 let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
                 finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });
                 let mut record = self.settled(record, settlement, &finished.answer.receipt_id);
+                record.notice = finished.answer.settlement.clone();
                 match record.owed.is_some() {
-                    true => self.owe(&mut record, finished.answer.settlement.clone(), is_awaited),
-                    false => record.answer = Some(AnswerLocation::Apart(finished.answer.settlement.clone())),
+                    true => self.owe(&mut record, is_awaited),
+                    false => record.has_answer = true,
                 }
                 self.end(&mut tx, &row, &record);
                 tx.append(finished.rows);
@@ -481,11 +482,10 @@ impl Payments {
     }
 
     /// Marks a record as charged with the answer owed. If a call awaits it, its run begins here.
-    pub(super) fn owe(&self, record: &mut PaymentRecord, notice: Option<SettlementNotice>, is_awaited: bool) {
+    pub(super) fn owe(&self, record: &mut PaymentRecord, is_awaited: bool) {
         let until = self.clock.now().plus(self.config.owed.kept);
-        record.state = PaymentState::Owed;
-        record.replica = is_awaited.then(|| self.replica.id().clone());
-        record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0, notice });
+        (record.state, record.replica) = (PaymentState::Owed, is_awaited.then(|| self.replica.id().clone()));
+        record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0 });
     }
 }
 

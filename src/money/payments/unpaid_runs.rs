@@ -25,7 +25,6 @@
 mod account;
 mod customers;
 mod earned;
-mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -55,7 +54,7 @@ use super::{
     sliding_window::SlidingWindow,
     unsent::UnsentCounts,
 };
-use crate::FailedRuns;
+use crate::{CallTerms, FailedRuns};
 
 /// Maximum number of concurrent runs of a payer whose balance is unknown, before its first paid run.
 const MAX_UNPROVEN_AT_ONCE: u32 = 8;
@@ -399,6 +398,12 @@ impl Party {
 }
 
 impl RunParties {
+    /// Returns the parties of a new payer's call under `terms`.
+    pub(super) fn new(payer: String, terms: &CallTerms, from: Option<IpAddr>, funds: KnownFunds) -> Self {
+        let (tool, price, builder) = (terms.slug.clone(), terms.price, terms.owner.share().to_owned());
+        Self { payer, tool, price, builder, from, funds, standing: Standing::New }
+    }
+
     fn tool_key(&self) -> ToolKey {
         ToolKey { tool: self.tool.clone(), on_credit: self.funds == KnownFunds::Credit }
     }

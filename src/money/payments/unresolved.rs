@@ -15,13 +15,12 @@ use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 use super::{
     PAYMENTS, Payments,
     facilitator_calls::measured,
-    record::{PaymentRecord, Settler},
+    record::{PaymentRecord, Settler, UNRESOLVED, count_unresolved},
     settle::{PaymentConclusion, outcome_of},
 };
 use crate::{
     OfferedX402, PaymentId, PaymentState, SettleError, SettleOutcome, Settlement,
-    facilitator::{chain_view::ChainError, settlement},
-    unresolved::{UNRESOLVED, count_unresolved},
+    facilitator::{chain::search::Undecided, settlement},
 };
 
 /// Reason of the refusal if an admin declares a payment unpaid.
@@ -73,8 +72,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum time for which a host looks up a settlement, however long it was down before, in milliseconds.
 const ASKED_AT_LEAST_MS: u64 = 15 * 60 * 1_000;
 
-impl From<ChainError> for ResolutionError {
-    fn from(error: ChainError) -> Self {
+impl From<Undecided> for ResolutionError {
+    fn from(error: Undecided) -> Self {
         Self::Undecided(error.to_string())
     }
 }
@@ -222,7 +221,7 @@ impl Payments {
         let record = read.ok().flatten().map(|row| row.value).filter(|record| record.state == PaymentState::Unresolved);
         let Some((payment, record)) = record.and_then(|record| Some((payment_of(&record)?, record))) else { return };
         let facilitator = self.facilitators.of(payment.asset.network);
-        if facilitator.chain().is_none() {
+        if facilitator.node().is_none() {
             return;
         }
         let started = record.started();

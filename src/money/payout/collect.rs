@@ -1,15 +1,22 @@
-//! Makes payouts: moves unpaid earnings into one and seals it.
+//! Makes payouts: moves unpaid earnings into one and seals it. Rejects payouts: moves their receipts back to the
+//! builder's unpaid earnings, so that the next payout has them.
+//!
+//! The first commit of a rejection makes the payout `rejecting`, and returns the refunds that it withheld to those that
+//! are owed. Then a thousand receipts move per commit, each with the posting of their sum. The last commit makes it
+//! `rejected`. Its record keeps the signed amount and number of receipts.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tollhouse_base::boxed;
-use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
+use tollhouse_base::{
+    boxed,
+    id::{BuilderId, PayoutId, ReceiptId},
+};
 use tollhouse_store::{Batch, KeyPosition, SumLimit, Tx, UpdatePlan};
 
 use super::{
-    Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutPeriod, PayoutStatus,
-    Payouts, StoreError, Table, TerminatedText, Timestamp, configure::PAYOUT_SETTINGS, damaged, key, move_to, packet::is_reached, schema,
-    update,
+    Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUT_SETTINGS, PAYOUTS, Packet, PayoutError,
+    PayoutPeriod, PayoutStatus, PayoutVerdict, Payouts, StoreError, Table, TerminatedText, Timestamp, damaged, key, move_to,
+    packet::is_reached, schema, update,
 };
 use crate::{
     ledger::{Cause, Dollars, Posting, unpaid},
@@ -30,21 +37,23 @@ struct NewestPacket {
     collecting: bool,
 }
 
-enum CollectStep {
-    /// Unknown: look again.
-    Again,
-    /// Complete. The event is set if this step completed it.
-    Done(Box<Packet>, Option<Event>),
-}
+type Planned<'a, T> = Result<UpdatePlan<'a, T>, PayoutError>;
+
+/// A payout in its next state. The event is set if this call moved it there.
+type Completed = (Packet, Option<Event>);
 
 impl Packet {
-    /// Returns the rows that subtract the refunds withheld from it from those that are owed.
-    fn withhold(&self, at: Timestamp) -> Batch {
-        let (builder, withheld) = (&self.builder_id, MicroUsd(self.withheld));
-        let posting = Posting::new(Cause::Withheld(self.id.clone()), at);
-        let mut batch = posting.dollars(Dollars::Packet(self.id.clone()), Dollars::Builder(builder.clone()), withheld).stored();
+    /// Returns the rows that subtract the refunds withheld from it from those that are owed, or that add them `again`.
+    fn move_withheld(&self, again: bool, at: Timestamp) -> Batch {
+        let (id, withheld) = (self.id.clone(), MicroUsd(self.withheld));
+        let (packet, builder) = (Dollars::Packet(id.clone()), Dollars::Builder(self.builder_id.clone()));
+        let (posting, owed) = match again {
+            true => (Posting::new(Cause::OwedAgain(id), at).dollars(builder, packet, withheld), i128::from(withheld.0)),
+            false => (Posting::new(Cause::Withheld(id), at).dollars(packet, builder, withheld), -i128::from(withheld.0)),
+        };
+        let mut batch = posting.stored();
         if !withheld.is_zero() {
-            batch.add(&REFUNDS_OWED, builder, -i128::from(withheld.0), SumLimit::Floor(0));
+            batch.add(&REFUNDS_OWED, &self.builder_id, owed, SumLimit::Floor(0));
         }
         batch
     }
@@ -66,7 +75,7 @@ impl Payouts {
         }
     }
 
-    async fn begin<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId) -> Result<UpdatePlan<'a, Option<PayoutId>>, PayoutError> {
+    async fn begin<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId) -> Planned<'a, Option<PayoutId>> {
         // The earnings counted below stay unpaid as long as no other payout begins.
         let head = tx.get(&PAYOUT_HEADS, builder).await?;
         if let Some(head) = head.filter(|head| head.collecting) {
@@ -138,21 +147,21 @@ impl Payouts {
     async fn complete(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {
         while update(&*self.store, Durability::Buffered, |tx| self.take(tx, builder, id)).await? {}
         loop {
-            let step = update(&*self.store, Durability::Durable, |tx| self.seal(tx, builder, id)).await?;
-            let CollectStep::Done(packet, event) = step else { continue };
+            let sealed = update(&*self.store, Durability::Durable, |tx| self.seal(tx, builder, id)).await?;
+            let Some((packet, event)) = sealed else { continue };
             if let Some(event) = event {
                 self.events.announce(&Owner::Builder(builder.clone()), event);
             }
-            return Ok(*packet);
+            return Ok(packet);
         }
     }
 
-    /// Sums the receipts again, and adds digest and signature.
-    async fn seal<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<UpdatePlan<'a, CollectStep>, PayoutError> {
+    /// Sums the receipts again, and adds digest and signature. Returns `None` if more was moved since the record was read.
+    async fn seal<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Planned<'a, Option<Completed>> {
         let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
         let mut packet = row.value.clone();
         if packet.status != PayoutStatus::Collecting {
-            return tx.answer(CollectStep::Done(Box::new(packet), None));
+            return tx.answer(Some((packet, None)));
         }
         let mut range = PAYOUT_RECEIPTS.under(&TerminatedText(id.clone()));
         let (mut hasher, mut amount, mut count) = (Sha256::new(), 0_u64, 0_u64);
@@ -172,13 +181,13 @@ impl Payouts {
         if (amount, count) != (packet.amount, packet.receipt_count) {
             if PAYOUTS.get(tx.store(), &row.key).await?.as_ref() != Some(&row.value) {
                 // Another host or request has moved more since the record was read.
-                return tx.answer(CollectStep::Again);
+                return tx.answer(None);
             }
             tracing::error!(payout.id = %packet.id, amount, count, "a payout is not the sum of its receipts");
             return Err(damaged().into());
         }
         packet.amount = amount.checked_sub(packet.withheld).ok_or_else(damaged)?;
-        tx.append(packet.withhold(self.clock.now()));
+        tx.append(packet.move_withheld(false, self.clock.now()));
         packet.digest = Some(format!("sha256:{}", hex::encode(hasher.finalize())));
         packet.signature = Some(self.signer.sign_payout(&packet.canonical()));
         packet.status = PayoutStatus::Created;
@@ -187,11 +196,11 @@ impl Payouts {
         move_to(&mut tx, Some(row.value.status), packet.status);
         tx.replace(&PAYOUTS, &row, &packet).put(&PAYOUT_HEADS, builder, &NewestPacket { id: id.clone(), collecting: false });
         tx.append(Events::stored(&Owner::Builder(builder.clone()), &event));
-        tx.answer(CollectStep::Done(Box::new(packet), Some(event)))
+        tx.answer(Some((packet, Some(event))))
     }
 
     /// Moves some receipts into the payout. Returns false once it has all of them.
-    async fn take<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<UpdatePlan<'a, bool>, PayoutError> {
+    async fn take<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Planned<'a, bool> {
         let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
         let mut packet = row.value.clone();
         if packet.status != PayoutStatus::Collecting {
@@ -222,5 +231,79 @@ impl Payouts {
         let posting = posting.dollars(Dollars::Builder(builder.clone()), Dollars::Packet(id.clone()), moved);
         tx.replace(&PAYOUTS, &row, &packet).append(posting.stored());
         tx.answer(true)
+    }
+
+    /// Rejects a payout, or continues a rejection that was interrupted.
+    pub(super) async fn reject(&self, id: &PayoutId, verdict: &PayoutVerdict) -> Result<Packet, PayoutError> {
+        let builder = &self.builder_of(id).await?;
+        update(&*self.store, Durability::Durable, |tx| self.begin_rejection(tx, builder, id, verdict)).await?;
+        self.give_back(builder, id).await
+    }
+
+    async fn begin_rejection<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId, verdict: &PayoutVerdict) -> Planned<'a, ()> {
+        let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
+        if row.value.status == PayoutStatus::Rejecting {
+            return tx.answer(());
+        }
+        let mut packet = row.value.clone();
+        packet.decide(verdict, self.clock.now())?;
+        move_to(&mut tx, Some(row.value.status), packet.status);
+        tx.replace(&PAYOUTS, &row, &packet).append(packet.move_withheld(true, self.clock.now()));
+        tx.answer(())
+    }
+
+    /// Moves the remaining receipts of a payout that is being rejected to the unpaid earnings, and ends the rejection.
+    /// Another request or host may work on the same payout.
+    async fn give_back(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {
+        while update(&*self.store, Durability::Buffered, |tx| self.return_some(tx, builder, id)).await? {}
+        let (packet, event) = update(&*self.store, Durability::Durable, |tx| self.end_rejection(tx, builder, id)).await?;
+        if let Some(event) = event {
+            self.events.announce(&Owner::Builder(builder.clone()), event);
+        }
+        Ok(packet)
+    }
+
+    /// Moves some receipts to the unpaid earnings. Returns false once none is left.
+    async fn return_some<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Planned<'a, bool> {
+        let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
+        let mut packet = row.value.clone();
+        if packet.status != PayoutStatus::Rejecting {
+            return tx.answer(false);
+        }
+        let mut range = PAYOUT_RECEIPTS.under(&TerminatedText(id.clone()));
+        // Start after the last moved receipt, because a database scans deleted rows until it has vacuumed them.
+        if let Some(last) = &packet.returned {
+            range = range.after(&(TerminatedText(id.clone()), last.to_string()));
+        }
+        let page = PAYOUT_RECEIPTS.page(tx.store(), &range, CHUNK, Direction::Forward).await?;
+        let (mut first, mut moved) = (None, 0_u64);
+        for receipt in page {
+            let receipt_id: ReceiptId = receipt.key.1.parse().map_err(|_| damaged())?;
+            moved = moved.checked_add(receipt.value.net).ok_or_else(damaged)?;
+            tx.sweep(&PAYOUT_RECEIPTS, &receipt);
+            tx.put(&UNPAID, &(TerminatedText(builder.clone()), receipt_id.clone()), &receipt.value);
+            first = first.or_else(|| Some(receipt_id.clone()));
+            packet.returned = Some(receipt_id);
+        }
+        let Some(first) = first else { return tx.answer(false) };
+        let posting = Posting::new(Cause::Returned(id.clone(), first), self.clock.now());
+        let posting = posting.dollars(Dollars::Packet(id.clone()), Dollars::Builder(builder.clone()), MicroUsd(moved));
+        tx.replace(&PAYOUTS, &row, &packet).append(posting.stored());
+        tx.answer(true)
+    }
+
+    /// Makes a payout without receipts `rejected`. The event is set if this call did.
+    async fn end_rejection<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Planned<'a, Completed> {
+        let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
+        let mut packet = row.value.clone();
+        if packet.status != PayoutStatus::Rejecting {
+            return tx.answer((packet, None));
+        }
+        packet.status = PayoutStatus::Rejected;
+        packet.updated_at = self.clock.now();
+        let event = self.event(Kind::PayoutRejected, &packet);
+        move_to(&mut tx, Some(row.value.status), packet.status);
+        tx.replace(&PAYOUTS, &row, &packet).append(Events::stored(&Owner::Builder(builder.clone()), &event));
+        tx.answer((packet, Some(event)))
     }
 }

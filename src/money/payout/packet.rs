@@ -11,7 +11,7 @@ use tollhouse_event::Kind;
 use tollhouse_store::KeyPosition;
 use tollhouse_tool::{MicroUsd, public_texts};
 
-use super::{error::PayoutError, states::PayoutStatus};
+use super::states::{PayoutError, PayoutStatus};
 use crate::Network;
 
 const MAX_REASON: usize = public_texts::MAX_MONEY_REASON;
@@ -69,13 +69,10 @@ pub struct Packet {
     /// When its state last changed.
     pub updated_at: Timestamp,
     /// The transaction that paid it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
     /// Why it failed or was rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The last receipt that its rejection has moved back to the unpaid earnings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) returned: Option<ReceiptId>,
 }
 tollhouse_store::json_values!(Packet, PayoutSettings);

@@ -1,9 +1,10 @@
-//! The state of a payout, with an index and counts that the commit of a change updates.
+//! The state of a payout, with an index and counts that the commit of a change updates, and the errors of payouts.
 
 use tollhouse_api::PayoutCounts;
 pub use tollhouse_api::PayoutStatus;
 use tollhouse_base::id::{BuilderId, PayoutId};
 use tollhouse_store::{Batch, Counter, Direction, Store, StoreError, SumLimit, Table, schema};
+use tollhouse_tool::MicroUsd;
 
 pub(super) const PAYOUT_STATES: Table<(u8, PayoutId), BuilderId> = schema::PAYOUT_STATES.holding();
 const PAYOUT_COUNTS: Counter<u8> = schema::PAYOUT_COUNTS.counting();
@@ -61,4 +62,28 @@ pub(super) fn move_to(batch: &mut Batch, before: Option<PayoutStatus>, status: P
     for (status, by) in before.map(|before| (before, -1)).into_iter().chain([(status, 1)]) {
         batch.add(&PAYOUT_COUNTS, &(status as u8), by, SumLimit::Floor(i128::MIN));
     }
+}
+
+/// Why a payout failed, or its settings were rejected.
+#[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages explain them")]
+pub enum PayoutError {
+    /// An invalid field. `pointer` is its JSON Pointer.
+    #[error("{message}")]
+    Field { pointer: &'static str, message: String },
+    #[error("no payout address is set; set one with POST /ai/builders/payout-settings")]
+    NoSettings,
+    #[error("{amount} USD can be paid out, and the minimum is {minimum} USD")]
+    BelowMinimum { amount: MicroUsd, minimum: MicroUsd },
+    #[error("no payout has this id")]
+    Unknown,
+    #[error("this payout belongs to another builder")]
+    NotOwner,
+    #[error("a payout that is `{}` cannot become `{}`: {}", .from.as_str(), .to.as_str(), next(.from))]
+    WrongState { from: PayoutStatus, to: PayoutStatus },
+    /// Carries the current revision.
+    #[error("the settings have changed; their current revision is {0}")]
+    Changed(u64),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }

@@ -54,19 +54,6 @@ pub struct FreeReceipts {
     known: Lock<SpaceSize>,
 }
 
-/// A number of receipts, and their size in bytes.
-#[derive(Debug, Clone, Copy, Default)]
-struct ReceiptTally {
-    receipts: u64,
-    bytes: u64,
-}
-
-struct PackedReceipts {
-    key: (u64, RequestId, u32),
-    value: Pack,
-    tally: ReceiptTally,
-}
-
 impl FreeReceipts {
     /// Constructs it over the receipts in `store`.
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Arc<Self> {
@@ -76,14 +63,21 @@ impl FreeReceipts {
     /// Returns the rows that store `receipts`, given as ids and records.
     #[must_use]
     pub fn stored<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Batch {
-        let (mut batch, mut sum) = (Batch::new(), ReceiptTally::default());
-        for one in group_by_pack(receipts) {
-            sum.receipts += one.tally.receipts;
-            sum.bytes += one.tally.bytes;
-            batch.put(&FREE_RECEIPTS, &one.key, &one.value);
+        let mut receipts: Vec<_> = receipts.collect();
+        receipts.sort_unstable_by_key(|(id, _)| *id);
+        // Distinguishes packs of the same period by different writers.
+        let name = RequestId::generate();
+        let (mut batch, mut sum) = (Batch::new(), (0, 0));
+        for some in receipts.chunk_by(|(a, _), (b, _)| window(a) == window(b)) {
+            let items: Vec<_> = some.iter().map(|(id, value)| Item { name: id.as_str().as_bytes(), value }).collect();
+            for (part, (number, pack)) in (0..).zip(packs(&items)) {
+                let key = (window(some[0].0), name.clone(), part);
+                sum = (sum.0 + number as u64, sum.1 + (FREE_RECEIPTS.bytes_of(&key) + pack.bytes()) as u64);
+                batch.put(&FREE_RECEIPTS, &key, &pack);
+            }
         }
         if !batch.changes_nothing() {
-            count(&mut batch, sum.receipts.into(), sum.bytes.into());
+            count(&mut batch, 1, sum);
         }
         batch
     }
@@ -138,7 +132,7 @@ impl FreeReceipts {
         let all = FREE_RECEIPTS.all();
         let range = if excess == 0 { all.before(&oldest) } else { all };
         let packs = FREE_RECEIPTS.page(&*self.store, &range, SOME, Direction::Forward).await?;
-        let (mut batch, mut sum, mut removed) = (Batch::new(), ReceiptTally::default(), 0);
+        let (mut batch, mut sum, mut removed) = (Batch::new(), (0, 0), 0);
         // All deletions include the first pack, so that concurrent ones conflict.
         packs.iter().take(1).for_each(|first| _ = batch.holds(&FREE_RECEIPTS, first));
         for pack in packs {
@@ -149,15 +143,14 @@ impl FreeReceipts {
                 break;
             }
             excess = excess.saturating_sub(receipts);
-            sum.receipts += receipts;
-            sum.bytes += (FREE_RECEIPTS.bytes_of(&pack.key) + pack.value.bytes()) as u64;
+            sum = (sum.0 + receipts, sum.1 + (FREE_RECEIPTS.bytes_of(&pack.key) + pack.value.bytes()) as u64);
             batch.sweep(&FREE_RECEIPTS, &pack);
             removed += 1;
         }
         if batch.changes_nothing() {
             return Ok(false);
         }
-        count(&mut batch, -i128::from(sum.receipts), -i128::from(sum.bytes));
+        count(&mut batch, -1, sum);
         // After a conflict, another host of the store is deleting them.
         let is_removed = batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
         if is_removed {
@@ -167,30 +160,14 @@ impl FreeReceipts {
     }
 }
 
-fn group_by_pack<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Vec<PackedReceipts> {
-    let mut receipts: Vec<_> = receipts.collect();
-    receipts.sort_unstable_by_key(|(id, _)| *id);
-    // Distinguishes packs of the same period by different writers.
-    let name = RequestId::generate();
-    let mut packed = Vec::new();
-    for some in receipts.chunk_by(|(a, _), (b, _)| window(a) == window(b)) {
-        let items: Vec<_> = some.iter().map(|(id, value)| Item { name: id.as_str().as_bytes(), value }).collect();
-        for (part, (count, value)) in (0..).zip(packs(&items)) {
-            let key = (window(some[0].0), name.clone(), part);
-            let tally = ReceiptTally { receipts: count as u64, bytes: (FREE_RECEIPTS.bytes_of(&key) + value.bytes()) as u64 };
-            packed.push(PackedReceipts { key, value, tally });
-        }
-    }
-    packed
-}
-
 fn window(id: &ReceiptId) -> u64 {
     id.made_at().0 / WINDOW_MS
 }
 
-fn count(batch: &mut Batch, receipts: i128, bytes: i128) {
+/// Adds or subtracts a number of receipts and their bytes.
+fn count(batch: &mut Batch, sign: i128, (receipts, bytes): (u64, u64)) {
     const ANY: SumLimit = SumLimit::Floor(i128::MIN);
-    batch.add(&COUNT, &(), receipts, ANY).add(&BYTES, &(), bytes, ANY);
+    batch.add(&COUNT, &(), sign * i128::from(receipts), ANY).add(&BYTES, &(), sign * i128::from(bytes), ANY);
 }
 
 #[cfg(test)]

@@ -37,7 +37,8 @@ pub(super) const RECEIPT_TYPE: &str = "tollhouse-receipt+jws";
 /// `typ` of a payout's signature.
 const PAYOUT_TYPE: &str = "tollhouse-payout+jws";
 
-/// Signs receipts.
+/// Signs receipts: those of paid calls while their commit is built, also in retries; those of free calls each time they are
+/// sent. There are more signatures than receipts.
 pub struct ReceiptSigner {
     key: SigningKey,
     kid: String,

@@ -5,8 +5,7 @@ use tollhouse_base::{boxed, clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Direction, Store, StoreError, Table, schema};
 
 use super::{
-    draft::{PaymentKind, ReceiptDraft},
-    offer::OfferReceipt,
+    offer::{OfferReceipt, PaymentKind, ReceiptDraft},
     stored::StoredReceipt,
 };
 use crate::{Settlement, WireVersion};
@@ -62,6 +61,11 @@ pub struct Receipt {
 }
 
 impl UnsignedReceipt {
+    /// Parses a stored receipt, without its signature.
+    pub(crate) fn of(stored: &StoredReceipt) -> Option<Self> {
+        serde_json::from_slice(&stored.json).ok()
+    }
+
     /// Constructs the record of a free call.
     pub fn free(draft: ReceiptDraft) -> Self {
         Self {

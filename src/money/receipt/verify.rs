@@ -51,11 +51,13 @@ pub enum VerifyError {
 }
 
 /// One of the two signatures of a receipt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignaturePart {
     /// The signature of the whole record.
+    #[error("receipt's signature")]
     Record,
     /// The signature of the x402 offer-receipt extension.
+    #[error("x402 receipt")]
     OfferReceipt,
 }
 
@@ -147,15 +149,6 @@ impl fmt::Display for VerifiedReceipt {
             (PaymentKind::Free, _, _) => write!(f, "(free)")?,
         }
         write!(f, ", issued {}, signed by {}", draft.issued_at, self.kid)
-    }
-}
-
-impl fmt::Display for SignaturePart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Record => "receipt's signature",
-            Self::OfferReceipt => "x402 receipt",
-        })
     }
 }
 

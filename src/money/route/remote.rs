@@ -127,7 +127,7 @@ impl RemoteRoutes {
             .append_pair("fromChain", &request.from_chain.to_string())
             .append_pair("toChain", &request.to_chain.to_string())
             .append_pair("fromToken", &request.asset)
-            .append_pair("toToken", &due.asset)
+            .append_pair("toToken", due.asset.address)
             .append_pair("toAmount", &due.atomic.to_string())
             .append_pair("fromAddress", request.address.as_deref().unwrap_or(NOBODY));
         match self.poster.get(url.as_str(), self.key.clone(), TIMEOUT).await {
@@ -135,7 +135,7 @@ impl RemoteRoutes {
             HttpAnswer::Json(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY, _) => {
                 Err(RouteError::NoRoute(format!(
                     "no route is known from {} on {} to {} on {}",
-                    request.asset, request.network, due.symbol, due.network
+                    request.asset, request.network, due.asset.symbol, due.asset.network.caip2
                 )))
             }
             HttpAnswer::Json(status, _) => Err(RouteError::Unavailable(format!("it answered {status}"))),
@@ -156,8 +156,8 @@ struct QuoteQuery<'a> {
 impl RouteProvider for RemoteRoutes {
     async fn route(&self, start: &RouteStart, due: &AmountDue) -> Result<Route, RouteError> {
         let request = quote_query(start, due)?;
-        let direct =
-            request.from_chain == request.to_chain && [due.symbol, &due.asset].iter().any(|name| name.eq_ignore_ascii_case(&request.asset));
+        let direct = request.from_chain == request.to_chain
+            && [due.asset.symbol, due.asset.address].iter().any(|name| name.eq_ignore_ascii_case(&request.asset));
         if direct || due.value.is_zero() {
             return Ok(nothing_to_convert(due, request.network));
         }
@@ -178,8 +178,9 @@ fn chain(called: &str) -> Option<u64> {
 
 fn quote_query<'a>(start: &'a RouteStart, due: &'a AmountDue) -> Result<QuoteQuery<'a>, RouteError> {
     let wrong = |pointer, message: String, known| RouteError::Start { pointer, message, known };
-    let to_chain = chain(&due.network).ok_or_else(|| RouteError::NoRoute(format!("no route to {} is known", due.network)))?;
-    let network = start.network.as_deref().unwrap_or(&due.network);
+    let target = due.asset.network.caip2;
+    let to_chain = chain(target).ok_or_else(|| RouteError::NoRoute(format!("no route to {target} is known")))?;
+    let network = start.network.as_deref().unwrap_or(target);
     let from_chain = chain(network).ok_or_else(|| {
         let known: Vec<_> =
             PLACES.iter().filter(|position| chain(position.ids[0]).is_some()).map(|position| position.ids[0].to_owned()).collect();
@@ -189,7 +190,7 @@ fn quote_query<'a>(start: &'a RouteStart, due: &'a AmountDue) -> Result<QuoteQue
             known,
         )
     })?;
-    let asset = start.asset.as_deref().unwrap_or(due.symbol).trim();
+    let asset = start.asset.as_deref().unwrap_or(due.asset.symbol).trim();
     if !(1..=MAX_NAME).contains(&asset.len()) || !asset.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.') {
         return Err(wrong("/startAsset", "`startAsset` must be the symbol or the address of a token".to_owned(), vec![]));
     }
@@ -242,7 +243,7 @@ fn read(offer: Value, request: &QuoteQuery<'_>, due: &AmountDue) -> Option<Route
     };
     let seconds = Duration::try_from_secs_f64(estimate.execution_duration).ok()?.as_secs();
     let kind = if request.from_chain == request.to_chain { "swap" } else { "bridge" };
-    let receive = Holding::arrived(due, &due.network);
+    let receive = Holding::arrived(due, due.asset.network.caip2);
     let action = format!(
         "{kind}: {} {} on {} becomes {} {} on {}.",
         start.amount, start.asset, start.network, receive.amount, receive.asset, receive.network

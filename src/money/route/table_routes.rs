@@ -40,8 +40,9 @@ struct Hop {
 }
 
 fn found(start: &RouteStart, due: &AmountDue) -> Result<Route, RouteError> {
-    let target = table::place(&due.network).filter(|_| due.symbol == BRIDGED);
-    let target = target.ok_or_else(|| RouteError::NoRoute(format!("the table has no route to {} on {}", due.symbol, due.network)))?;
+    let (symbol, network) = (due.asset.symbol, due.asset.network.caip2);
+    let target = table::place(network).filter(|_| symbol == BRIDGED);
+    let target = target.ok_or_else(|| RouteError::NoRoute(format!("the table has no route to {symbol} on {network}")))?;
     let from = from(start, target)?;
     let asset = held(start, from)?;
     let mut notes = vec!["Rates and fees are typical values, not offers: check them before you move money.".to_owned()];

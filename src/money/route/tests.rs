@@ -110,7 +110,7 @@ async fn free_call_needs_no_signature() {
 fn nearest_offer_is_on_the_payers_network() {
     let dues = [due("eip155:84532", 1), due("eip155:137", 1)];
     for (called, network) in [("matic", "eip155:137"), ("eip155:137", "eip155:137"), ("ethereum", "eip155:84532")] {
-        assert_eq!(nearest(&dues, &start(called, "USDC")).unwrap().network, network);
+        assert_eq!(nearest(&dues, &start(called, "USDC")).unwrap().asset.network.caip2, network);
     }
     assert_eq!(nearest(&[], &RouteStart::default()), None);
     assert_eq!(AmountDue::of("eip155:84532", "0x0", 1), None);

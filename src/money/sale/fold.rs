@@ -9,7 +9,7 @@ use std::{
 use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_store::{Direction, Durability, SaleKey, StoreError, Tx, UpdatePlan, update};
 
-use super::{Key, SALES, Sale, Sales, day_of, of, sellers::interval};
+use super::{Key, SALES, Sale, Sales, day_of, of, report::interval};
 
 const FOLD: usize = 1_000;
 /// How long an owner's first row waits for others, so that a busy owner's roll-ups are written rarely.

@@ -454,7 +454,7 @@ async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
         let state = fixture.payments.state(&id).await.unwrap().unwrap();
         assert_eq!((state.state, state.receipt_id), (PaymentState::Settled, Some(answer.receipt_id)), "it learns the outcome");
         assert_eq!(records().await.len(), known + 1);
-        assert_eq!(records().await.iter().filter(|record| record.answer.is_some()).count(), usize::from(key.is_some()));
+        assert_eq!(records().await.iter().filter(|record| record.has_answer).count(), usize::from(key.is_some()));
     }
     // A call without a result stores nothing.
     let before = store.commits();

@@ -457,7 +457,7 @@ async fn other_facilitator_never_decides_a_settlement_that_was_sent_elsewhere() 
 async fn a_facilitator_that_readies_nothing_and_watches_nothing_reports_it() {
     let fixture = Fixture::new().await;
     assert_eq!(fixture.facilitator.prepare(&Payer::new(1).payment(1)).await.ok(), Some(None));
-    assert_eq!(fixture.payments.facilitator_status(), None);
+    assert_eq!(fixture.payments.facilitators().status(), None);
 }
 
 #[tokio::test]

@@ -222,6 +222,11 @@ async fn check_names_tampered_rows_and_the_difference() {
     free["priceUsd"] = json!(MicroUsd::ZERO);
     fixture.write(Space::Receipts, extra.to_string().into_bytes(), free.to_string().into_bytes()).await;
     ledger_agrees(&fixture, "a receipt of zero").await;
+    // One that cannot be read may be of a paid call.
+    let mut damaged: Value = serde_json::from_slice(&receipt::StoredReceipt::of_bytes(&stored).unwrap().json).unwrap();
+    damaged.as_object_mut().unwrap().remove("requestHash");
+    fixture.write(Space::Receipts, extra.to_string().into_bytes(), damaged.to_string().into_bytes()).await;
+    assert_eq!(wrong(&fixture).await, [format!("receipt {extra}: has no posting")]);
     fixture.delete(Space::Receipts, extra.to_string().into_bytes()).await;
     let (key, debit) = fixture.all(Space::CreditMovements).await.swap_remove(1);
     let (format, text) = debit.split_at(2);

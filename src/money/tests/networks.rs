@@ -175,7 +175,7 @@ fn operators_see_how_each_facilitator_fares() {
     let payments = Several::new().payments;
     let (quiet, reported) = (json!({ "facilitator": "willing", "status": null }), json!({ "feePayer": FEE_PAYER }));
     let each = json!({ (BASE.caip2): quiet, (CELO.caip2): quiet, (SOLANA.caip2): { "facilitator": "willing", "status": reported } });
-    assert_eq!((payments.facilitator_status(), payments.facilitator_statuses()), (Some(reported), each));
+    assert_eq!((payments.facilitators().status(), payments.facilitators().statuses()), (Some(reported), each));
 }
 
 #[test]

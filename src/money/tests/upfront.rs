@@ -78,6 +78,8 @@ async fn payment_is_settled_and_receipted_before_the_run() {
     let after = fixture.receipts().await.remove(0);
     assert_eq!((after.draft.result_hash.as_str(), &after.transaction), (RESULT, &receipt.transaction));
     assert_eq!(stored(fixture.admit_upfront(pays(1, 1)).await), answer);
+    let (_, row) = fixture.all(Space::PaymentAnswers).await.remove(0);
+    assert!(!String::from_utf8_lossy(&row).contains("\"success\""), "the record of the payment has the settle response");
     fixture.charged_once().await;
     assert!(fixture.all(Space::OpenIntents).await.is_empty());
 }

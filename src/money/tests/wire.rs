@@ -288,8 +288,8 @@ fn a_signature_with_v_0_or_1_is_settled_with_27_or_28() {
     payload["payload"]["signature"] = json!(small);
     let payment = decode(&payload).unwrap();
     assert_eq!(payment.payload["payload"]["signature"], json!(usual), "as it is settled");
-    let (transfer, signature) = payment.transfer().unwrap();
-    assert!(signature == usual && payment.by_key(&transfer, signature));
+    let (_, signature) = payment.order().unwrap();
+    assert!(signature == usual && payment.is_signed_by_key() == Some(true));
     // A signature that is not by a key may be a contract wallet's, whose last byte has another meaning.
     payload["payload"]["authorization"]["validBefore"] = json!("99999999999");
     assert_eq!(decode(&payload).unwrap().payload["payload"]["signature"], json!(small));

@@ -117,24 +117,12 @@ pub(super) fn renew_echo(echoed: &mut Value, terms: &CallTerms) {
 }
 
 fn name_schema() -> Value {
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "properties": {
-            "required": { "type": "boolean" },
-            "id": { "type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[A-Za-z0-9_-]+$" },
-        },
-        "required": ["required"],
-    })
+    let id = json!({ "type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[A-Za-z0-9_-]+$" });
+    info_schema(json!({ "required": { "type": "boolean" }, "id": id }), "required")
 }
 
 fn token_schema() -> Value {
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "properties": { "token": { "type": "string" } },
-        "required": ["token"],
-    })
+    info_schema(json!({ "token": { "type": "string" } }), "token")
 }
 
 fn offers_schema() -> Value {
@@ -148,11 +136,16 @@ fn offers_schema() -> Value {
         },
         "required": ["format", "signature"],
     });
+    info_schema(json!({ "offers": { "type": "array", "items": offer } }), "offers")
+}
+
+/// Returns the schema of an extension's `info` with these properties, of which one is required.
+fn info_schema(properties: Value, required: &str) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
-        "properties": { "offers": { "type": "array", "items": offer } },
-        "required": ["offers"],
+        "properties": properties,
+        "required": [required],
     })
 }
 

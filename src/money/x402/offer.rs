@@ -14,10 +14,9 @@ use tollhouse_tool::MicroUsd;
 use url::Url;
 
 use super::{
-    eip3009::Transfer,
     extensions::{self, PAYMENT_IDENTIFIER, REPLAY_TOKEN},
     permit2::{Permit, PermitAuthorization, UPTO_PROXY},
-    signed::{SignedPayload, malformed},
+    signed::{Order, SignedPayload, malformed},
     svm::Transaction,
 };
 use crate::{Asset, CallTerms, EntryMethod, Network, OfferedPayment, PaymentId, Refusal, WireVersion};
@@ -323,22 +322,15 @@ impl OfferedX402 {
         }
     }
 
-    /// Returns whether the payer's key signed `transfer`, which must be this payment's.
-    pub(crate) fn by_key(&self, transfer: &Transfer, signature: &str) -> bool {
-        *self.by_key.get_or_init(|| transfer.signed_by_payer(signature, self.asset))
-    }
-
-    /// Returns whether the payer's key signed `permit`, which must be this payment's.
-    pub(crate) fn permitted_by_key(&self, permit: &Permit, signature: &str) -> bool {
-        *self.by_key.get_or_init(|| permit.signed_by_payer(signature, self.asset.network))
+    /// Returns what the payer ordered on an EVM network, and the signature.
+    pub(crate) fn order(&self) -> Option<(Order, &str)> {
+        self.signed.order()
     }
 
     /// Returns whether the payer's key signed it, or `None` if that takes more than its signature to know.
     pub(crate) fn is_signed_by_key(&self) -> Option<bool> {
-        if let Some((transfer, signature)) = self.transfer() {
-            return Some(self.by_key(&transfer, signature));
-        }
-        self.permit().map(|(permit, signature)| self.permitted_by_key(&permit, signature))
+        let (order, signature) = self.order()?;
+        Some(*self.by_key.get_or_init(|| order.signed_by_payer(signature, self.asset)))
     }
 
     /// Records that the payment was spent before this host asked anybody to settle it.
@@ -397,25 +389,9 @@ impl OfferedX402 {
         }
     }
 
-    /// Returns the signed permit and its signature, if the payer signed one.
-    pub(crate) fn permit(&self) -> Option<(Permit, &str)> {
-        match &self.signed {
-            SignedPayload::Permit { authorization, signature } => Some((Permit::parse(authorization)?, signature)),
-            SignedPayload::Transfer { .. } | SignedPayload::Transaction(_) => None,
-        }
-    }
-
     /// Returns the required amount, in the token's smallest unit.
     pub(crate) fn asked(&self) -> &str {
         amount_of(&self.requirements).unwrap_or_default()
-    }
-
-    /// Returns the signed transfer and its signature, if the payer signed one.
-    pub(crate) fn transfer(&self) -> Option<(Transfer, &str)> {
-        match &self.signed {
-            SignedPayload::Transfer { authorization, signature } => Some((Transfer::parse(authorization)?, signature)),
-            SignedPayload::Permit { .. } | SignedPayload::Transaction(_) => None,
-        }
     }
 
     /// Returns when the signed part expires, in seconds since 1970. `None` if it does not say.

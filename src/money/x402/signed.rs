@@ -1,6 +1,6 @@
 //! The part of a payment that the payer signed.
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -31,6 +31,29 @@ pub enum SignedPayload {
     },
     /// A Solana transaction.
     Transaction(svm::Transaction),
+}
+
+/// An order to move money on an EVM network, as contracts read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Order {
+    Transfer(Transfer),
+    Permit(Permit),
+}
+
+impl Order {
+    pub(crate) fn signed_by_payer(&self, signature: &str, asset: &Asset) -> bool {
+        match self {
+            Self::Transfer(transfer) => transfer.signed_by_payer(signature, asset),
+            Self::Permit(permit) => permit.signed_by_payer(signature, asset.network),
+        }
+    }
+
+    pub(crate) fn signing_hash(&self, asset: &Asset) -> B256 {
+        match self {
+            Self::Transfer(transfer) => transfer.signing_hash(asset),
+            Self::Permit(permit) => permit.signing_hash(asset.network),
+        }
+    }
 }
 
 impl SignedPayload {
@@ -92,25 +115,21 @@ impl SignedPayload {
     /// Changes `v` from 0 or 1 to 27 or 28 if the payer's key signed, because tokens accept no other. Returns the
     /// signature if it changed.
     pub(super) fn normalize_v(&mut self, asset: &Asset) -> Option<&str> {
+        let (order, signature) = self.order()?;
         // Recovering a key takes long, and most signatures have the usual `v`.
-        let (signature, usual, by_key) = match self {
-            Self::Transfer { authorization, signature } => {
-                let usual = normalize_v(signature)?;
-                let by_key = Transfer::parse(authorization).is_some_and(|transfer| transfer.signed_by_payer(signature, asset));
-                (signature, usual, by_key)
-            }
-            Self::Permit { authorization, signature } => {
-                let usual = normalize_v(signature)?;
-                let by_key = Permit::parse(authorization).is_some_and(|permit| permit.signed_by_payer(signature, asset.network));
-                (signature, usual, by_key)
-            }
-            Self::Transaction(_) => return None,
-        };
-        if !by_key {
-            return None;
-        }
+        let usual = normalize_v(signature).filter(|_| order.signed_by_payer(signature, asset))?;
+        let (Self::Transfer { signature, .. } | Self::Permit { signature, .. }) = self else { return None };
         *signature = usual;
         Some(signature)
+    }
+
+    /// Returns what the payer ordered on an EVM network, and the signature.
+    pub(crate) fn order(&self) -> Option<(Order, &str)> {
+        match self {
+            Self::Transfer { authorization, signature } => Some((Order::Transfer(Transfer::parse(authorization)?), signature)),
+            Self::Permit { authorization, signature } => Some((Order::Permit(Permit::parse(authorization)?), signature)),
+            Self::Transaction(_) => None,
+        }
     }
 
     /// Returns a description of a malformed signature.
@@ -124,16 +143,9 @@ impl SignedPayload {
     /// Returns the recipient if the payer's key signed it. Also returns `None` if the signature alone cannot show this:
     /// for contract wallets, and on Solana.
     pub(super) fn recipient_by_key(&self, asset: &Asset) -> Option<Address> {
-        match self {
-            Self::Transfer { authorization, signature } => {
-                let transfer = Transfer::parse(authorization)?;
-                transfer.signed_by_payer(signature, asset).then_some(transfer.to)
-            }
-            Self::Permit { authorization, signature } => {
-                let permit = Permit::parse(authorization)?;
-                permit.signed_by_payer(signature, asset.network).then_some(permit.to)
-            }
-            Self::Transaction(_) => None,
+        match self.order().filter(|(order, signature)| order.signed_by_payer(signature, asset))? {
+            (Order::Transfer(transfer), _) => Some(transfer.to),
+            (Order::Permit(permit), _) => Some(permit.to),
         }
     }
 
@@ -198,11 +210,10 @@ impl SignedPayload {
     /// Returns when it expires, in seconds since 1970, capped at the maximum. `None` for Solana transactions, which
     /// expire some blocks after one that they name.
     pub(super) fn valid_before_secs(&self) -> Option<u64> {
-        match self {
-            Self::Transfer { authorization, .. } => Some(Transfer::parse(authorization).map_or(0, |transfer| transfer.valid_before_secs())),
-            Self::Permit { authorization, .. } => Some(Permit::parse(authorization).map_or(0, |permit| permit.deadline_secs())),
-            Self::Transaction(_) => None,
-        }
+        self.order().map(|(order, _)| match order {
+            Order::Transfer(transfer) => transfer.valid_before_secs(),
+            Order::Permit(permit) => permit.deadline_secs(),
+        })
     }
 }
 

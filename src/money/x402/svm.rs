@@ -3,8 +3,6 @@
 //! Only the parts that determine its identity are parsed. The facilitator, which also signs it and pays the fee, checks
 //! the recipient and that it contains only the transfer.
 
-use std::fmt;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ed25519_dalek::{Signature, VerifyingKey};
 use sha2::{Digest as _, Sha256};
@@ -41,23 +39,14 @@ pub struct Transaction {
 }
 
 /// Why a transaction is not a payment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {
+    #[error("`payload.transaction` must be a transaction of the network, in base64")]
     Form,
-    /// It does not make exactly one token transfer.
+    #[error("`payload.transaction` must make exactly one `TransferChecked` of the token")]
     NoTransfer,
-    /// The payer did not sign it.
+    #[error("`payload.transaction`: the payer's signature is missing or wrong")]
     Unsigned,
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Form => "`payload.transaction` must be a transaction of the network, in base64",
-            Self::NoTransfer => "`payload.transaction` must make exactly one `TransferChecked` of the token",
-            Self::Unsigned => "`payload.transaction`: the payer's signature is missing or wrong",
-        })
-    }
 }
 
 impl Transaction {

@@ -107,7 +107,6 @@ fn stored_keys_do_not_change() {
     assert_eq!(stored(DEPARTED, ()), "departed");
     assert_eq!(stored(RECEIPT_KEYS, text("kid")), "receipt-keys/kid");
     assert_eq!(stored(FORMATS_WRITTEN, ()), "formats-written");
-    assert_eq!(stored(FORMATS_READ, replica.clone()), format!("formats-read/rpl_{ULID}"));
     assert_eq!(stored(REPLICAS, replica), format!("replicas/rpl_{ULID}"));
     for slugs in [ENDPOINTS, VERSIONS, VERSION_OWNERS, RETIRED_SLUGS, MINTINGS, TASKS, LEDGER_BALANCES, LEDGER_NONCES, ACCOUNTS, POSTINGS] {
         assert_eq!(stored(slugs, text("text")), "text");

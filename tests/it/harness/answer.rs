@@ -121,7 +121,7 @@ fn is_row(error: &Value) -> bool {
     Code::ALL.iter().map(|code| code.row()).any(|row| {
         let charged = match row.charged {
             Charged::No => json!(false),
-            Charged::Earlier => json!(true),
+            Charged::Yes => json!(true),
             Charged::Unknown => json!("unknown"),
         };
         error["code"] == row.name && error["fault"] == row.fault.as_str() && error["charged"] == charged

@@ -206,7 +206,7 @@ fn process_out_of_group_memory_is_distinguished_from_a_killed_one() {
         fills.adopted.end();
         assert_eq!(fills.adopted.exit(), Some(ProcessExit::OutOfMemory), "the exit of a reaped process is known");
     }
-    until(|| (groups.free().len() == 1).then_some(()));
+    until(|| (groups.free.lock().len() == 1).then_some(()));
     let mut killed = Bound::new(&groups, "kill -KILL $$");
     assert!(killed.path().ends_with("0"), "the group of the previous process");
     killed.start();

@@ -166,12 +166,9 @@ async fn exchange(
                 buffers.fill(stream)?;
             }
             () = &mut slice, if permit.computes() && !is_slowed => {
-                let is_long = computes_since.elapsed() >= permit.quantum() || permit.is_one_of_several();
-                if is_long && permit.enter_background() {
+                if permit.end_slice(computes_since.elapsed() >= permit.quantum()) {
                     link.meter.slow_down();
                     is_slowed = true;
-                } else {
-                    permit.yield_slot();
                 }
                 slice.as_mut().reset(Instant::now() + permit.slice());
             }

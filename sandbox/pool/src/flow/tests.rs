@@ -78,5 +78,5 @@ fn nothing_is_lost_or_counted_twice_and_owners_that_left_are_forgotten() {
         assert_eq!(flow.held(), accounts.iter().map(|account| account.1).sum::<usize>());
     }
     drop(accounts);
-    assert!(flow.held() == 0 && flow.lock().owners.is_empty());
+    assert!(flow.held() == 0 && flow.state.lock().owners.is_empty());
 }

@@ -67,15 +67,15 @@ async fn worker_that_is_idle_for_long_is_ended() {
     assert!(process.is_live());
     tokio::time::advance(core.config.max_idle_time).await;
     core.sweep_idle();
-    assert!(!process.is_live() && core.idle().warm.len() == 0);
+    assert!(!process.is_live() && core.idle.lock().warm.len() == 0);
 }
 
 #[tokio::test]
 async fn only_spares_of_an_unused_tier_are_ended() {
     let (core, [(usual, _usual), (other, _other)]) = (core(), [Tier::Jit, Tier::Jitless].map(Process::standin_of));
-    core.idle().spares = vec![Arc::clone(&usual), Arc::clone(&other)];
+    core.idle.lock().spares = vec![Arc::clone(&usual), Arc::clone(&other)];
     core.sweep_idle();
-    assert!(usual.is_live() && !other.is_live() && core.idle().pending_spares() == 1);
+    assert!(usual.is_live() && !other.is_live() && core.idle.lock().pending_spares() == 1);
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use futures_util::FutureExt;
 
 use super::*;

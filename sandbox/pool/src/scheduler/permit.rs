@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    queue::{Queue, Shared},
-    rules::{AdmissionRequest, Rules},
+    queue::Shared,
+    rules::AdmissionRequest,
     waiter::{WaiterGrant, WaiterHandle},
 };
 
@@ -40,7 +40,7 @@ impl<'a> Permit<'a> {
     /// Creates the permit of a call that another one left behind (see
     /// [`hand_over`](Self::hand_over)).
     pub(super) fn taken_over(shared: &'a Shared, admission: AdmissionRequest<'a>) -> Self {
-        shared.lock().taken_over(admission.caller);
+        shared.queue.lock().taken_over(admission.caller);
         Self::running(shared, admission)
     }
 
@@ -54,7 +54,7 @@ impl<'a> Permit<'a> {
         if !self.computes() {
             return;
         }
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         match self.pace {
             Pace::Background => queue.leave_background(self.admission),
             _ => queue.release_slot(self.admission),
@@ -63,32 +63,25 @@ impl<'a> Permit<'a> {
         queue.dispatch(&self.shared.rules);
     }
 
-    /// Releases the running slot to shorter calls and continues in the background, unless it
-    /// already does. Returns false if too many calls are in the background.
-    pub(crate) fn enter_background(&mut self) -> bool {
-        matches!(self.pace, Pace::Background) || self.enter_background_if(Queue::enter_background)
-    }
-
-    /// Enters the background if a call of another owner waits for the slot. Returns false
-    /// otherwise.
-    pub(crate) fn yield_slot(&mut self) -> bool {
-        self.enter_background_if(Queue::yield_slot)
-    }
-
-    fn enter_background_if(&mut self, may_enter: impl FnOnce(&mut Queue, &Rules, &str) -> bool) -> bool {
-        let mut queue = self.shared.lock();
-        let enters = self.is_running() && may_enter(&mut queue, &self.shared.rules, self.admission.owner);
+    /// Ends a slice of computing. A call that is long, or whose caller has several, gives its running slot to shorter calls
+    /// and continues in the background. It returns true then, and false if too many calls are there. Another call does so
+    /// only if a call of another owner waits for the slot, and returns false.
+    pub(crate) fn end_slice(&mut self, is_long: bool) -> bool {
+        let mut queue = self.shared.queue.lock();
+        let (rules, owner) = (&self.shared.rules, self.admission.owner);
+        let slows = is_long || queue.has_several(self.admission.caller);
+        let enters = self.is_running() && if slows { queue.enter_background(rules, owner) } else { queue.yield_slot(rules, owner) };
         if enters {
             self.pace = Pace::Background;
-            queue.dispatch(&self.shared.rules);
+            queue.dispatch(rules);
         }
-        enters
+        slows && matches!(self.pace, Pace::Background)
     }
 
     /// Queues for a running slot, ahead of calls to be admitted.
     pub(crate) fn request_resume(&mut self) {
         if matches!(self.pace, Pace::Parked) {
-            let mut queue = self.shared.lock();
+            let mut queue = self.shared.queue.lock();
             let turn = queue.enqueue_resuming(self.admission);
             queue.dispatch(&self.shared.rules);
             self.pace = Pace::Resuming(turn);
@@ -108,7 +101,7 @@ impl<'a> Permit<'a> {
     /// free.
     pub(crate) fn regain_slot(&mut self) -> bool {
         if matches!(self.pace, Pace::Background) {
-            let mut queue = self.shared.lock();
+            let mut queue = self.shared.queue.lock();
             if queue.regain_slot(&self.shared.rules, self.admission.owner) {
                 self.pace = Pace::Running;
                 queue.dispatch(&self.shared.rules);
@@ -123,23 +116,15 @@ impl<'a> Permit<'a> {
     }
 
     /// Returns how long the call computes before it enters [the
-    /// background](Self::enter_background).
+    /// background](Self::end_slice).
     pub(crate) fn quantum(&self) -> Duration {
         self.shared.rules.quantum
-    }
-
-    /// Returns whether its caller has other calls that compute, while calls of others compute too. Together, such calls
-    /// could keep every core from the short calls of others.
-    pub(crate) fn is_one_of_several(&self) -> bool {
-        let queue = self.shared.lock();
-        let own = queue.computing_of(self.admission.caller);
-        own > 1 && queue.computing() > own
     }
 
     /// Sends up to `room` waiters of this endpoint ahead, as long as they are first in the queue.
     pub(crate) fn send_ahead(&self, room: usize) {
         if room > 0 {
-            self.shared.lock().send_ahead(self.admission.endpoint, room);
+            self.shared.queue.lock().send_ahead(self.admission.endpoint, room);
         }
     }
 
@@ -147,7 +132,7 @@ impl<'a> Permit<'a> {
     /// [take it over](super::Scheduler::take_over).
     pub(crate) fn hand_over(self) {
         debug_assert!(self.is_running(), "a call that waits has no slot to hand over");
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         if self.is_answered {
             queue.note_answer(self.admission);
         }
@@ -174,7 +159,7 @@ impl<'a> Permit<'a> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         let runs = match &self.pace {
             Pace::Running => true,
             Pace::Background => {

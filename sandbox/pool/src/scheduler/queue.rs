@@ -1,13 +1,9 @@
 //! The state of the scheduler: holders of slots and processes, and waiters.
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, net::IpAddr, time::Duration};
 
 use tokio::{sync::Notify, time::Instant};
+use tollhouse_fair::lock::Lock;
 
 use super::{
     owners::{Owner, Owners},
@@ -24,18 +20,14 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) rules: Rules,
-    queue: Mutex<Queue>,
+    pub(super) queue: Lock<Queue>,
     /// Notified when no call is admitted anymore.
     pub(super) drained: Notify,
 }
 
 impl Shared {
     pub(super) fn new(rules: Rules) -> Self {
-        Self { rules, queue: Mutex::default(), drained: Notify::new() }
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { rules, queue: Lock::default(), drained: Notify::new() }
     }
 
     /// Grants what is free in `queue`, and notifies those that wait for the last call to leave.
@@ -376,9 +368,11 @@ impl Queue {
         self.owners.change(owner, |owner| owner.running -= 1);
     }
 
-    /// Returns the number of calls that compute.
-    pub(super) fn computing(&self) -> usize {
-        self.running + self.background
+    /// Returns whether a caller has several calls that compute, while calls of others compute too. Together, such calls
+    /// could keep every core from the short calls of others.
+    pub(super) fn has_several(&self, caller: Option<IpAddr>) -> bool {
+        let own = self.computing_of(caller);
+        own > 1 && self.running + self.background > own
     }
 
     /// Returns the number of a caller's calls that compute.

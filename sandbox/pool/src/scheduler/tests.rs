@@ -232,7 +232,7 @@ async fn endpoint_with_many_kills_is_held_together_with_its_queue() {
     tokio::time::advance(Duration::from_secs(60)).await;
     scheduler.acquire(admission("a", "x")).await.unwrap();
     scheduler.prune_idle();
-    assert!(scheduler.0.lock().is_empty());
+    assert!(scheduler.0.queue.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,5 +283,5 @@ async fn slots_are_neither_lost_nor_granted_twice() {
     };
     join_all((0..400).map(visit)).await;
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }

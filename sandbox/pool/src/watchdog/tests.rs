@@ -134,7 +134,7 @@ async fn processor_time_of_a_waiting_call_is_read_less_often() {
         meter.set_parked(parked);
         let checked = |_| {
             assert!(matches!(meter.inspect(busy.0.id(), WatchdogRound::Tick, Duration::ZERO), Inspection::WithinBudget { .. }));
-            meter.lock().as_ref().unwrap().first.is_some()
+            meter.watch.lock().as_ref().unwrap().first.is_some()
         };
         let first = (1..=PARKED_TICKS).map(checked).position(|seen| seen);
         meter.finish();

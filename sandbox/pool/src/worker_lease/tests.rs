@@ -75,7 +75,7 @@ async fn only_a_clean_worker_waits_for_its_next_call() {
             spoil(&mut lease, &mut theirs, flaw).await;
         }
         lease.recycle(proof);
-        assert_eq!((core.idle().remove(&process), process.is_live()), (stays, stays), "{flaw:?}");
+        assert_eq!((core.idle.lock().remove(&process), process.is_live()), (stays, stays), "{flaw:?}");
     }
 }
 
@@ -84,12 +84,12 @@ async fn blank_worker_stays_a_spare_until_the_pool_ends() {
     let core = core();
     let (lease, stored, _theirs) = self::lease(&core);
     lease.keep_as_spare();
-    assert!(core.idle().spares.len() == 1 && stored.is_live());
-    core.idle().clear();
-    core.idle().closed = true;
+    assert!(core.idle.lock().spares.len() == 1 && stored.is_live());
+    core.idle.lock().clear();
+    core.idle.lock().closed = true;
     let (lease, late, _theirs) = self::lease(&core);
     lease.keep_as_spare();
-    assert!(core.idle().spares.is_empty() && !late.is_live());
+    assert!(core.idle.lock().spares.is_empty() && !late.is_live());
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn worker_is_handed_over_with_its_slot_and_under_the_next_calls_budget() {
     let mut lease = WorkerLease::new(&core, handover.process, handover.buffers);
     let (proof, permit) = (self::proof(&mut lease, &mut theirs).await, core.scheduler.take_over(ASK));
     lease.hand_over(proof, &Spent::default(), permit);
-    assert!(core.idle().remove(&process) && process.is_live());
+    assert!(core.idle.lock().remove(&process) && process.is_live());
     assert_eq!(core.scheduler.occupancy().running, 0);
 }
 

@@ -66,9 +66,9 @@ fn written_out(what: &str, count: usize) -> String {
 #[test]
 fn each_family_finds_what_it_should_and_nothing_else() {
     let scanner = scanner();
-    let families: BTreeSet<_> = scanner.rules().map(|rule| rule.family.to_owned()).collect();
-    let family_of = |id: &str| scanner.rules().find(|rule| rule.id == id).map(|rule| rule.family.to_owned());
-    let (mut wrong, mut never) = (Vec::new(), scanner.rules().map(|rule| rule.id.to_owned()).collect::<BTreeSet<_>>());
+    let families: BTreeSet<_> = scanner.rules().map(|rule| rule.family).collect();
+    let family_of = |id: &str| scanner.rules().find(|rule| rule.id == id).map(|rule| rule.family);
+    let (mut wrong, mut never) = (Vec::new(), scanner.rules().map(|rule| rule.id).collect::<BTreeSet<_>>());
     for family in &families {
         for kind in ["true", "false"] {
             let cases = cases(family, kind);

@@ -8,7 +8,6 @@ use std::{
 
 use serde::Deserialize;
 use tokio::process::Command;
-use tollhouse_app as app;
 use tollhouse_config::SandboxSettings;
 use tollhouse_operate::{
     finding::{Finding, Level},
@@ -35,17 +34,17 @@ struct WorkerInfo {
 
 /// Checks the worker of each engine, and starts one in each tier.
 pub(super) async fn examine(settings: &SandboxSettings, reported: &mut Findings) -> Result {
-    for worker in of_each_engine(&settings.worker) {
+    for worker in of_each_engine(&settings.pool.worker) {
         let about = describe(&worker).await;
         let name = about.as_ref().map_or_else(|| named(&worker), |about| about.engine.clone());
         reported.add([version(&worker, &name, about.as_ref())])?;
-        let mut config = app::pool_config(settings);
+        let mut config = settings.pool.clone();
         config.worker = worker;
         for tier in Tier::ALL {
             config.tier = tier;
-            let strict = if tier >= settings.tier { &settings.strict[..] } else { &[] };
+            let strict = if tier >= settings.pool.tier { &settings.pool.strict[..] } else { &[] };
             // The tier in which handlers run by default.
-            let which = if tier == settings.tier { format!("{name}, jail") } else { format!("{name}, tier {tier}, jail") };
+            let which = if tier == settings.pool.tier { format!("{name}, jail") } else { format!("{name}, tier {tier}, jail") };
             let found = match jail::examine(&config).await {
                 Ok(examined) => examined.finding(which, strict),
                 Err(error) => Finding::fail("engine", error.to_string(), UNSTARTED).of(format!("{name}, tier {tier}")),

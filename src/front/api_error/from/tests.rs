@@ -15,7 +15,7 @@ fn party(fault: impl Into<ApiError>) -> Party {
 #[test]
 fn expired_answer_and_host_that_is_not_ready_have_their_own_codes() {
     let payment = PaymentId::of(&["credit", "key"]);
-    let expired = ApiError::from(&CallError::AnswerExpired(payment));
+    let expired = ApiError::from(&CallError::Refused(Refusal::AnswerExpired(payment)));
     assert_eq!((expired.code(), expired.code().row().status.as_u16()), (Code::AnswerExpired, 410));
     let not_ready = ApiError::from(&CallError::NotReady("its clock is wrong".to_owned()));
     assert_eq!((not_ready.code(), not_ready.retry_after_secs()), (Code::NotReady, Some(1)));
@@ -63,7 +63,7 @@ async fn internal_failures_are_the_hosts_fault() {
     assert_eq!(party(PublishError::Corrupt(String::new())), Party::Host);
     assert_eq!(party(PublishError::Shipped(String::new())), Party::Host);
     assert_eq!(party(LedgerError::Insufficient { balance: 0, requested: 1 }), Party::Host);
-    assert_eq!(party(CallError::FacilitatorUnavailable(String::new())), Party::Host);
+    assert_eq!(party(CallError::Refused(Refusal::FacilitatorUnavailable(String::new()))), Party::Host);
     assert_eq!(party(CallError::SecretsUnavailable), Party::Host);
     assert_eq!(party(CallError::NoSandbox), Party::Host);
     assert_eq!(party(CallError::Internal), Party::Host);
@@ -89,11 +89,11 @@ fn refused_payment_carries_its_challenge() {
 #[test]
 fn credit_that_does_not_pay_gets_no_challenge() {
     for (error, code) in [
-        (CallError::CreditUnknown, Code::WrongCredit),
-        (CallError::CreditRevoked, Code::CreditRevoked),
-        (CallError::CreditFrozen, Code::CreditFrozen),
+        (CallError::Refused(Refusal::CreditUnknown), Code::WrongCredit),
+        (CallError::Refused(Refusal::CreditRevoked), Code::CreditRevoked),
+        (CallError::Refused(Refusal::CreditFrozen), Code::CreditFrozen),
         (CallError::CreditTooLow("it has 0 USD left".to_owned()), Code::CreditTooLow),
-        (CallError::KeyInvalid("it is empty".to_owned()), Code::InvalidRequest),
+        (CallError::Refused(Refusal::KeyInvalid("it is empty".to_owned())), Code::InvalidRequest),
         (CallError::PaymentReused(None), Code::PaymentReused),
     ] {
         let fault = ApiError::from(error);
@@ -106,7 +106,7 @@ fn credit_that_does_not_pay_gets_no_challenge() {
 fn pending_payment_error_links_to_its_state() {
     let payment = PaymentId::of(&["one"]);
     for (error, code) in [
-        (CallError::PaymentInProgress(payment.clone()), Code::PaymentInProgress),
+        (CallError::Refused(Refusal::InProgress(payment.clone())), Code::PaymentInProgress),
         (CallError::Joined(payment.clone()), Code::PaymentInProgress),
         (CallError::SettlementUnknown(payment.clone()), Code::SettlementUnknown),
     ] {

@@ -15,7 +15,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub(crate) use super::rpc_error::RpcError;
-use super::{events::TxReceipt, rate_refusals::RateRefusals, recent_reads::RecentReads};
+use super::{
+    events::TxReceipt,
+    recent_reads::{RateRefusals, RecentReads},
+};
 use crate::{
     Asset, ConfigError, Network,
     facilitator::{

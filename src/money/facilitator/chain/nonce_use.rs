@@ -3,10 +3,15 @@
 //! A decision is final, so it relies only on facts that prove themselves. The state is read at the very block whose
 //! time is read, which a node that lags does not have. A node that prunes finds no event for a nonce that is spent. In
 //! both cases the settlement stays open.
+//!
+//! Also checks that a transaction made a payment and has the configured number of confirmations.
 
-use alloy_primitives::Address;
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, U64};
 use alloy_sol_types::{SolCall as _, sol};
 use serde_json::json;
+use tokio::time::Instant;
 use tollhouse_base::clock::Timestamp;
 
 use super::{
@@ -15,11 +20,12 @@ use super::{
     search::Undecided,
 };
 use crate::{
-    Asset, OfferedX402, SettleOutcome, StartedSettlement,
+    Asset, Evidence, OfferedX402, SettleOutcome, Settlement, StartedSettlement,
     facilitator::{PLAYS, exact, reason::RefusalText, settlement},
     x402::{
         eip3009::Transfer,
-        permit2::{PERMIT2, Permit},
+        permit2::PERMIT2,
+        signed::{Order, SignedPayload},
     },
 };
 
@@ -34,12 +40,6 @@ sol! {
 /// How much earlier than its intent a nonce may have been spent, in seconds: clocks differ, and a handler runs in
 /// between.
 const EARLIER_SECS: u64 = 60 * 60;
-
-/// The nonce that a payment spends. The token stores those of transfers, Permit2 those of permits.
-pub(super) enum NonceKind {
-    Transfer(Transfer),
-    Permit(Permit),
-}
 
 impl Node {
     /// Decides how a payment ended whose settlement began at `began`. Unknown while it may still move or if the node
@@ -70,8 +70,8 @@ impl Node {
         let safe = self.block(BlockTag::Safe).await?;
         let after_secs = started.as_secs().saturating_sub(EARLIER_SECS);
         match spends {
-            NonceKind::Transfer(transfer) => self.transferred(payment, &transfer, &safe, after_secs).await,
-            NonceKind::Permit(permit) => self.taken(payment, &permit, &safe, after_secs).await,
+            Order::Transfer(transfer) => self.transferred(payment, &transfer, &safe, after_secs).await,
+            Order::Permit(permit) => self.taken(payment, &permit, &safe, after_secs).await,
         }
     }
 
@@ -124,7 +124,7 @@ impl Node {
     pub(crate) async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
         let account: Address = payment.signed.sender().parse().ok()?;
         let balance = self.amount(payment.asset, balanceOfCall { account }.abi_encode());
-        if payment.permit().is_none() {
+        if !matches!(payment.signed, SignedPayload::Permit { .. }) {
             return balance.await;
         }
         let allowance = self.amount(payment.asset, allowanceCall { owner: account, spender: PERMIT2 }.abi_encode());
@@ -143,22 +143,20 @@ impl Node {
     pub(crate) async fn is_recently_spent(&self, payment: &OfferedX402) -> Result<bool, String> {
         let lately = async {
             match self.spends(payment)? {
-                NonceKind::Transfer(transfer) => self.spent(payment.asset, &transfer, BlockTag::Latest).await,
-                NonceKind::Permit(permit) => self.used(&permit, BlockTag::Latest).await,
+                Order::Transfer(transfer) => self.spent(payment.asset, &transfer, BlockTag::Latest).await,
+                Order::Permit(permit) => self.used(&permit, BlockTag::Latest).await,
             }
         };
         lately.await.map_err(|reason: Undecided| reason.to_string())
     }
 
-    /// Returns the nonce that a payment spends. Fails if the node is of another network.
-    pub(super) fn spends(&self, payment: &OfferedX402) -> Result<NonceKind, Undecided> {
+    /// Returns the order whose nonce a payment spends: the token stores those of transfers, Permit2 those of permits. Fails if the node is of another network.
+    pub(super) fn spends(&self, payment: &OfferedX402) -> Result<Order, Undecided> {
         let (of, own) = (payment.asset.network, self.network());
         if of != own {
             return Err(Undecided::Evidence(format!("the payment is on {}, but the node serves {}", of.caip2, own.caip2)));
         }
-        let transfer = payment.transfer().map(|(transfer, _)| NonceKind::Transfer(transfer));
-        let spends = transfer.or_else(|| payment.permit().map(|(permit, _)| NonceKind::Permit(permit)));
-        spends.ok_or_else(|| Undecided::Evidence("the authorization is malformed".to_owned()))
+        payment.order().map(|(order, _)| order).ok_or_else(|| Undecided::Evidence("the authorization is malformed".to_owned()))
     }
 
     async fn spent(&self, asset: &Asset, transfer: &Transfer, at: BlockTag) -> Result<bool, Undecided> {
@@ -167,4 +165,106 @@ impl Node {
         let read = authorizationStateCall::abi_decode_returns_validate(&answer);
         read.map_err(|_| Undecided::Evidence("the token does not say whether the nonce was already used".to_owned()))
     }
+}
+
+/// How far a node may lag behind a block that somebody else has seen.
+const BEHIND: Duration = Duration::from_secs(15);
+
+/// Pause between two checks.
+const PAUSE: Duration = Duration::from_millis(250);
+
+impl Settlement {
+    /// Adds the block that its transaction was seen in.
+    pub(crate) fn seen_in(self, receipt: &TxReceipt, is_final: bool) -> Self {
+        Self { evidence: Some(Evidence { is_final, ..evidence(receipt, true) }), ..self }
+    }
+}
+
+impl Node {
+    /// Checks on the chain that a transaction made a payment. Waits for its block and the confirmations, at most
+    /// `patience`.
+    /// The error is for the log.
+    pub(crate) async fn proof(&self, payment: &OfferedX402, hash: B256, timeout: Duration) -> Result<Evidence, String> {
+        let spends = self.spends(payment).map_err(|reason| reason.to_string())?;
+        let receipt = self.confirmed(hash, timeout).await?;
+        let made = self.made(payment, &spends, &receipt).await.map_err(|reason| reason.to_string())?;
+        let spends_nonce = made.ok_or_else(|| format!("`{hash}` did not make the transfer"))?;
+        Ok(evidence(&receipt, spends_nonce))
+    }
+
+    /// Returns the evidence that a transaction moved the money of a payment with the payment's own nonce, or `None` if
+    /// the chain does not show this. A transfer of the same amount is not enough, because it may belong to another
+    /// payment.
+    pub(crate) async fn spent_by(&self, payment: &OfferedX402, transaction: &str) -> Result<Option<Evidence>, Undecided> {
+        let Ok(hash) = transaction.parse() else { return Ok(None) };
+        let spends = self.spends(payment)?;
+        // The address may lead to another node by now.
+        self.prove().await?;
+        let Some((receipt, blocks)) = self.confirmations_of(hash).await? else { return Ok(None) };
+        if blocks < self.confirmations() {
+            return Err(Undecided::Evidence(format!("confirmations of `{hash}`: {blocks} of {}", self.confirmations())));
+        }
+        let made = self.made(payment, &spends, &receipt).await?;
+        Ok((made == Some(true)).then(|| evidence(&receipt, true)))
+    }
+
+    /// Returns whether a transaction made a payment, and if so, whether it provably spent the payment's nonce. `None`
+    /// if it did not make the payment.
+    async fn made(&self, payment: &OfferedX402, spends: &Order, receipt: &TxReceipt) -> Result<Option<bool>, Undecided> {
+        let permit = match spends {
+            Order::Transfer(transfer) => {
+                return Ok((exact::pays(transfer, payment).is_ok() && receipt.made(transfer, payment.asset)).then_some(true));
+            }
+            Order::Permit(permit) => permit,
+        };
+        let charged = payment.asked().parse().map_err(|_| Undecided::Evidence("the charge is malformed".to_owned()))?;
+        if !receipt.paid(permit.from, permit.to, charged, payment.asset) {
+            return Ok(None);
+        }
+        Ok(match self.took_charge(permit, charged, receipt.transaction_hash).await? {
+            Some(took) => took.then_some(true),
+            // It called another contract, whose call data is not readable. The nonce is marked, and the money moved.
+            None => self.used(permit, BlockTag::Latest).await?.then_some(false),
+        })
+    }
+
+    /// Returns the receipt of a transaction once its block has the configured confirmations. A block that is replaced
+    /// meanwhile does not count.
+    pub(crate) async fn confirmed(&self, hash: B256, timeout: Duration) -> Result<TxReceipt, String> {
+        let (started, mut has) = (Instant::now(), None);
+        loop {
+            let reason = match self.confirmations_of(hash).await {
+                Ok(Some((receipt, blocks))) if blocks >= self.confirmations() => return Ok(receipt),
+                Ok(Some((_, blocks))) => {
+                    has = Some(blocks);
+                    format!("confirmations of `{hash}`: {blocks} of {}", self.confirmations())
+                }
+                Ok(None) => format!("the node does not know a block with `{hash}`"),
+                Err(error) => error.to_string(),
+            };
+            let max_len = if has.is_some() { timeout } else { timeout.min(BEHIND) };
+            if started.elapsed() + PAUSE > max_len {
+                return Err(reason);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Returns the receipt of a transaction, and the number of blocks from its own on.
+    async fn confirmations_of(&self, hash: B256) -> Result<Option<(TxReceipt, u64)>, Undecided> {
+        let receipt = self.receipt(hash).await?.filter(|receipt| receipt.transaction_hash == hash);
+        let Some(receipt) = receipt else { return Ok(None) };
+        if self.confirmations() <= 1 {
+            return Ok(Some((receipt, 1)));
+        }
+        let head: U64 = self.rpc("eth_blockNumber", json!([])).await?;
+        let blocks = head.to::<u64>().saturating_sub(receipt.block_number.to()) + 1;
+        Ok(Some((receipt, blocks)))
+    }
+}
+
+/// Returns the evidence of a transaction in a block that may still be replaced.
+pub(crate) fn evidence(receipt: &TxReceipt, spends_nonce: bool) -> Evidence {
+    let block_hash = receipt.block_hash.map(|hash| hash.to_string());
+    Evidence { block: receipt.block_number.to(), block_hash, spends_nonce, is_final: false }
 }

@@ -28,14 +28,6 @@ struct TxCall {
     input: Bytes,
 }
 
-/// The block in which the nonce was used.
-enum NonceUse {
-    /// This block.
-    In(u64),
-    /// Some block of the range, because the node does not keep the state of all of them.
-    Since,
-}
-
 impl Node {
     /// Returns whether Permit2 has marked the nonce.
     pub(super) async fn used(&self, permit: &Permit, at: BlockTag) -> Result<bool, Undecided> {
@@ -63,10 +55,7 @@ impl Node {
         }
         let first = self.search_back(safe, after_secs).await?;
         let used = self.used_in(permit, first, safe).await?;
-        let (first, last) = match used {
-            NonceUse::In(block) => (block, block),
-            NonceUse::Since => (first, safe.number.to()),
-        };
+        let (first, last) = used.map_or_else(|| (first, safe.number.to()), |block| (block, block));
         let charged = payment.asked().parse().map_err(|_| Undecided::Evidence("the charge is malformed".to_owned()))?;
         let topics = (MOVED, permit.from.into_word(), permit.to.into_word());
         let mut walk = Walk::new(self, json!({ "address": payment.asset.address, "topics": topics }), first, last);
@@ -75,7 +64,7 @@ impl Node {
             // A payer could send any other amount in the same block to keep the settlement open.
             paid |= logs.iter().any(|log| log.moves(permit.from, permit.to, charged, payment.asset));
             // If the block is unknown there may be many, so only transfers of the charge are examined.
-            let likely = |log: &EventLog| matches!(used, NonceUse::In(_)) || log.moves(permit.from, permit.to, charged, payment.asset);
+            let likely = |log: &EventLog| used.is_some() || log.moves(permit.from, permit.to, charged, payment.asset);
             for log in logs.into_iter().filter(likely) {
                 if checked_at == MAX_TRANSACTIONS {
                     return Err(walk.inconclusive());
@@ -87,15 +76,13 @@ impl Node {
             }
         }
         match used {
-            NonceUse::In(block) if !paid && self.has_events(payment, block).await? => {
-                Ok(RefusalText::of("permit2_invalid_nonce").refused())
-            }
-            NonceUse::In(_) | NonceUse::Since => Err(walk.inconclusive()),
+            Some(block) if !paid && self.has_events(payment, block).await? => Ok(RefusalText::of("permit2_invalid_nonce").refused()),
+            Some(_) | None => Err(walk.inconclusive()),
         }
     }
 
-    /// Finds the block that marked the nonce. No block unmarks one.
-    async fn used_in(&self, permit: &Permit, first: u64, safe: &Block) -> Result<NonceUse, Undecided> {
+    /// Finds the block that marked the nonce, unless the node does not keep the state of all blocks. No block unmarks one.
+    async fn used_in(&self, permit: &Permit, first: u64, safe: &Block) -> Result<Option<u64>, Undecided> {
         let used = async |number| match self.used(permit, BlockTag::Number(number)).await {
             // The node may keep only the state of its newest blocks.
             Err(Undecided::Node(RpcError::Answered { .. })) => Ok(None),
@@ -104,7 +91,7 @@ impl Node {
         match used(first).await? {
             Some(false) => {}
             Some(true) => return Err(Undecided::Evidence(format!("the permit's nonce was used up to block {first}"))),
-            None => return Ok(NonceUse::Since),
+            None => return Ok(None),
         }
         let (mut before, mut after) = (first, safe.number.to::<u64>());
         while after - before > 1 {
@@ -112,10 +99,10 @@ impl Node {
             match used(middle).await? {
                 Some(true) => after = middle,
                 Some(false) => before = middle,
-                None => return Ok(NonceUse::Since),
+                None => return Ok(None),
             }
         }
-        Ok(NonceUse::In(after))
+        Ok(Some(after))
     }
 
     /// Returns how the permit ended according to the transaction of an event, or `None` if that does not concern the

@@ -8,8 +8,7 @@ mod gas;
 mod nonces;
 mod pending_txs;
 mod proxy;
-mod signed_order;
-mod token;
+pub(super) mod signed_order;
 mod transaction;
 mod tx_manager;
 
@@ -30,8 +29,7 @@ use self::{
     nonces::Nonces,
     pending_txs::TxEnd,
     proxy::ProxyCheck,
-    signed_order::SignedOrder,
-    token::{SignedBy, Token, isValidSignatureCall},
+    signed_order::{SignedBy, SignedOrder, Token, isValidSignatureCall},
     transaction::TxCall,
     tx_manager::TxManager,
 };
@@ -46,7 +44,7 @@ use crate::{
         reason::RefusalText,
         settlement,
     },
-    x402::permit2::PERMIT2,
+    x402::{permit2::PERMIT2, signed::Order},
 };
 
 /// How long the result of a check of the node is reused, and how long the check may take.
@@ -82,15 +80,6 @@ pub(crate) struct EvmFacilitator {
     provoked: LogGate,
 }
 
-/// The stage of a payment in which its settlement is simulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SimulationStage {
-    /// Before the run.
-    Verify,
-    /// After the run, before the transaction is signed.
-    Settle,
-}
-
 impl EvmFacilitator {
     /// Constructs a facilitator that sends through `node` and pays gas with `key`: 32 bytes in hex. If [the store is
     /// shared](Store::is_shared), its other hosts use the key too.
@@ -108,18 +97,16 @@ impl EvmFacilitator {
 
     /// Returns who signed it, or the refusal if nobody did. The node is asked only if the payer's key did not sign, and
     /// asked to run code only if the payer has some.
-    async fn signed_by(&self, order: &SignedOrder<'_>, payment: &OfferedX402, stage: SimulationStage) -> Result<SignedBy, VerifyResult> {
-        if order.by_key(payment) {
+    async fn signed_by(&self, order: &SignedOrder<'_>, payment: &OfferedX402, has_run: bool) -> Result<SignedBy, VerifyResult> {
+        if payment.is_signed_by_key() == Some(true) {
             return Ok(SignedBy::Key);
         }
         let nobody = || RefusalText::of(order.codes().signature).invalid();
         let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
-        match self.has_code(order, stage).await {
-            Ok(true) => {}
-            Ok(false) => return Err(nobody()),
-            Err(error) => return Err(VerifyResult::Unavailable(error.to_string())),
+        if !self.has_code(order, has_run).await.map_err(|error| VerifyResult::Unavailable(error.to_string()))? {
+            return Err(nobody());
         }
-        let call = isValidSignatureCall { hash: order.hash(payment.asset), signature };
+        let call = isValidSignatureCall { hash: order.order.signing_hash(payment.asset), signature };
         match self.node.call_payer(payment.signed.sender(), &call.abi_encode(), BlockTag::Latest).await {
             // A call to an address without a contract returns nothing.
             Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
@@ -130,19 +117,15 @@ impl EvmFacilitator {
     }
 
     /// Returns whether the payer has code. Before the run, an answer of the last half minute is enough.
-    async fn has_code(&self, order: &SignedOrder<'_>, stage: SimulationStage) -> Result<bool, RpcError> {
-        let (payer, _) = order.costs();
-        match stage {
-            SimulationStage::Verify => self.node.had_code(payer).await,
-            SimulationStage::Settle => self.node.has_code(payer).await,
-        }
+    async fn has_code(&self, order: &SignedOrder<'_>, has_run: bool) -> Result<bool, RpcError> {
+        if has_run { self.node.has_code(order.payer).await } else { self.node.had_code(order.payer).await }
     }
 
     /// Returns whether an unexpected error of a simulation is the doing of the payer's code: the payer has some, and the
     /// node works for everybody else.
     async fn is_provoked(&self, error: &RpcError, order: &SignedOrder<'_>, payment: &OfferedX402) -> bool {
         // The payer may have got code since it was asked for.
-        if !error.may_be_provoked() || !self.has_code(order, SimulationStage::Settle).await.unwrap_or(false) {
+        if !error.may_be_provoked() || !self.has_code(order, true).await.unwrap_or(false) {
             return false;
         }
         if self.is_node_down(payment.asset).await {
@@ -193,12 +176,12 @@ impl EvmFacilitator {
         if let Ok(true) = self.node.is_recently_spent(payment).await {
             return RefusalText::of(codes.spent);
         }
-        let (account, amount) = order.costs();
+        let (account, amount) = (order.payer, order.amount);
         let balance = self.read_amount(payment.asset, Token::balanceOfCall { account }.abi_encode()).await;
         if balance.is_some_and(|balance| balance < amount) {
             return RefusalText::of(codes.insufficient_funds);
         }
-        if order.needs_allowance() {
+        if matches!(order.order, Order::Permit(_)) {
             let allowance = Token::allowanceCall { owner: account, spender: PERMIT2 }.abi_encode();
             if self.read_amount(payment.asset, allowance).await.is_some_and(|allowance| allowance < amount) {
                 return RefusalText::of("permit2_allowance_required");
@@ -207,14 +190,15 @@ impl EvmFacilitator {
         RefusalText::of(codes.simulation)
     }
 
-    /// Builds the call that moves the money, and simulates it on the newest block.
-    async fn call(&self, order: &SignedOrder<'_>, payment: &OfferedX402, stage: SimulationStage) -> Result<TxCall, VerifyResult> {
-        let by = self.signed_by(order, payment, stage).await?;
+    /// Builds the call that moves the money, and simulates it on the newest block: before the run, and again when it
+    /// `has_run`, before the transaction is signed.
+    async fn call(&self, order: &SignedOrder<'_>, payment: &OfferedX402, has_run: bool) -> Result<TxCall, VerifyResult> {
+        let by = self.signed_by(order, payment, has_run).await?;
         let to = order.contract(payment.asset).ok_or_else(|| VerifyResult::Unavailable("the token has no address".to_owned()))?;
         let data = order.data(&by);
         let has_code = async {
             match by {
-                SignedBy::Key => self.has_code(order, stage).await.ok(),
+                SignedBy::Key => self.has_code(order, has_run).await.ok(),
                 SignedBy::Contract => Some(true),
             }
         };
@@ -247,8 +231,8 @@ impl EvmFacilitator {
 
     async fn verified(&self, payment: &OfferedX402) -> Result<(), VerifyResult> {
         let order = SignedOrder::of(payment).map_err(RefusalText::invalid)?;
-        order.fits(payment, self.clock.now(), self.signer).map_err(RefusalText::invalid)?;
-        self.call(&order, payment, SimulationStage::Verify).await?;
+        order.fits(payment, self.clock.now(), Some(self.signer)).map_err(RefusalText::invalid)?;
+        self.call(&order, payment, false).await?;
         self.gas.is_enough().map_err(VerifyResult::Unavailable)
     }
 
@@ -257,7 +241,7 @@ impl EvmFacilitator {
     async fn signed(&self, payment: &OfferedX402) -> Result<Option<B256>, PrepareError> {
         let away = PrepareError::Away;
         let order = SignedOrder::of(payment).map_err(|refusal| away(refusal.sentence.to_owned()))?;
-        match self.call(&order, payment, SimulationStage::Settle).await {
+        match self.call(&order, payment, true).await {
             Ok(call) => self.tx_manager.sign(call).await.map(Some).map_err(away),
             Err(VerifyResult::Unavailable(cause)) => Err(away(cause)),
             Err(VerifyResult::Invalid { reason, .. }) if reason == order.codes().spent => {
@@ -353,10 +337,6 @@ impl Facilitator for EvmFacilitator {
         self.verified(payment).await.err().unwrap_or(VerifyResult::Valid)
     }
 
-    fn chain_node(&self, _payment: &OfferedX402) -> Option<&Arc<Node>> {
-        Some(&self.node)
-    }
-
     fn drain_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.gas.drain_burned(payment)
     }
@@ -401,10 +381,6 @@ impl Facilitator for EvmFacilitator {
         self.node.judge_again(payment, started.at, self.clock.now()).await
     }
 
-    async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
-        self.node.look_up(payment, started).await
-    }
-
     async fn find_again(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
         let mut found = self.resolve(payment, started).await;
         let failed = SignedOrder::of(payment).ok().map(|order| order.codes().failed);
@@ -419,8 +395,8 @@ impl Facilitator for EvmFacilitator {
         found
     }
 
-    fn chain(&self) -> Option<Arc<Node>> {
-        Some(Arc::clone(&self.node))
+    fn node(&self) -> Option<&Arc<Node>> {
+        Some(&self.node)
     }
 
     fn name(&self) -> &'static str {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
 use tollhouse_base::{boxed, clock::Timestamp};
-use tollhouse_store::{Batch, Counter, Direction, Durability, Store, StoreError, SumLimit, Table, schema};
+use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, Table, schema};
 use tollhouse_tool::MicroUsd;
 
 use crate::{Asset, payments::record::MARGIN};
@@ -34,7 +34,7 @@ pub enum LedgerError {
     #[error("the payer has {balance} of {requested} micro-dollars")]
     Insufficient { balance: u64, requested: u64 },
     #[error("the nonce was already used")]
-    NonceUsed { transaction: String },
+    NonceUsed,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -121,8 +121,8 @@ impl Ledger {
         let transaction = keccak256([b"tollhouse simulated transaction\n", nonce.as_bytes()].concat()).to_string();
         let (from, to) = (balance_key(asset, transfer.from), balance_key(asset, transfer.to));
         let until = transfer.valid_before_secs.saturating_add(MARGIN.as_secs()).saturating_mul(1_000);
-        if let Some(transaction) = self.transaction(asset, transfer.from, transfer.nonce).await? {
-            return Err(LedgerError::NonceUsed { transaction });
+        if self.transaction(asset, transfer.from, transfer.nonce).await?.is_some() {
+            return Err(LedgerError::NonceUsed);
         }
         let mut batch = Batch::new();
         batch.insert(&NONCES, &nonce, &transaction).put(&EXPIRY, &(Timestamp(until), nonce.clone()), &());
@@ -133,10 +133,7 @@ impl Ledger {
                 Err(LedgerError::Insufficient { balance: unsigned(sum), requested: transfer.micros })
             }
             // A concurrent transfer with the same nonce was faster.
-            Err(StoreError::Conflict) => match self.transaction(asset, transfer.from, transfer.nonce).await? {
-                Some(transaction) => Err(LedgerError::NonceUsed { transaction }),
-                None => Err(StoreError::Conflict.into()),
-            },
+            Err(StoreError::Conflict) => Err(LedgerError::NonceUsed),
             Err(error) => Err(error.into()),
         }
     }
@@ -146,12 +143,8 @@ impl Ledger {
     /// After an error the next run deletes the rest.
     #[boxed]
     pub async fn forget(&self, since: Timestamp) -> Result<(), StoreError> {
-        let due = EXPIRY.all().before(&since);
-        loop {
-            let page = EXPIRY.page(&*self.store, &due, BATCH, Direction::Forward).await?;
-            if page.is_empty() {
-                return Ok(());
-            }
+        let mut due = EXPIRY.all().before(&since);
+        while let Some(page) = EXPIRY.sound(&*self.store, &mut due, BATCH).await? {
             let mut batch = Batch::new();
             for row in &page {
                 batch.delete(&NONCES, &row.key.1).sweep(&EXPIRY, row);
@@ -159,6 +152,7 @@ impl Ledger {
             batch.commit(&*self.store, Durability::Buffered).await?;
             EXPIRY.expired(page.len() as u64);
         }
+        Ok(())
     }
 }
 
@@ -170,14 +164,9 @@ fn nonce_key(asset: &Asset, from: Address, nonce: B256) -> String {
     format!("{}/{from:#x}/{nonce:#x}", space(asset))
 }
 
-/// Returns the key prefix of a token. For the first token of a network it is only the network, as in stores from before
-/// there were others.
+/// Returns the key prefix of a token.
 fn space(asset: &Asset) -> String {
-    let network = asset.network;
-    match Asset::of(network).next() {
-        Some(first) if first == asset => network.caip2.to_owned(),
-        _ => format!("{}/{}", network.caip2, asset.address.to_ascii_lowercase()),
-    }
+    format!("{}/{}", asset.network.caip2, asset.address.to_ascii_lowercase())
 }
 
 fn parse(address: &str) -> Result<Address, LedgerError> {

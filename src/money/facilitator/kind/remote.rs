@@ -5,7 +5,6 @@
 //! request, or after sending, says nothing about earlier transactions. Then the chain decides, according to the token, and without a node
 //! the settlement stays open.
 
-mod client;
 mod credentials;
 mod response;
 mod retry;
@@ -23,7 +22,7 @@ use tokio::time::Instant;
 use tollhouse_base::clock::Clock;
 
 pub use self::credentials::FacilitatorAccess;
-pub(super) use self::{client::FacilitatorClient, supported::read as read_supported};
+pub(super) use self::{credentials::FacilitatorClient, supported::read as read_supported};
 use self::{
     response::{SettleResponse, parse_settle, plain, verdict},
     retry::RetryPolicy,
@@ -40,6 +39,7 @@ use crate::{
         reason::{MoneyEffect, RefusalText, logged},
         settlement,
     },
+    x402::signed::{Order, SignedPayload},
 };
 
 /// Time limits for answers.
@@ -166,7 +166,7 @@ impl HttpFacilitator {
         tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
         let Some(node) = self.chain_node(payment) else {
             // Only an EIP-3009 transfer can be sent by anybody. Other payments name their facilitator.
-            let bound = payment.transfer().is_none();
+            let bound = !matches!(payment.signed, SignedPayload::Transfer { .. });
             return match RefusalText::found(reason) {
                 Some(MoneyEffect::Trial) if !bound => self.decide_on_chain(payment, started, logged(reason).to_owned()).await,
                 _ => refused,
@@ -188,21 +188,20 @@ impl HttpFacilitator {
 impl Facilitator for HttpFacilitator {
     async fn verify(&self, payment: &OfferedX402) -> VerifyResult {
         // The host bears the loss if a facilitator does not check the authorization, so it checks this itself.
-        if let Some((transfer, _)) = payment.transfer()
+        if let Some((Order::Transfer(transfer), _)) = payment.order()
             && let Err(refusal) = exact::pays(&transfer, payment).and_then(|()| exact::has_begun(&transfer, self.clock.now()))
         {
             return refusal.invalid();
         }
         if !self.may_be_signed(payment).await {
-            let code = if payment.permit().is_some() { "invalid_permit2_signature" } else { "invalid_exact_evm_signature" };
+            let code = if matches!(payment.signed, SignedPayload::Permit { .. }) {
+                "invalid_permit2_signature"
+            } else {
+                "invalid_exact_evm_signature"
+            };
             return RefusalText::of(code).invalid();
         }
         verdict(self.post("/verify", payment, self.timeout.verify).await)
-    }
-
-    /// There is one only if a contract stores the payment's nonce.
-    fn chain_node(&self, payment: &OfferedX402) -> Option<&Arc<Node>> {
-        self.node.as_ref().filter(|_| payment.transfer().is_some() || payment.permit().is_some())
     }
 
     async fn settle(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
@@ -270,13 +269,6 @@ impl Facilitator for HttpFacilitator {
         }
     }
 
-    async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
-        match self.chain_node(payment) {
-            Some(node) => node.look_up(payment, started).await,
-            None => SettleOutcome::Unknown("no node is set, and without one the host cannot look at the chain".to_owned()),
-        }
-    }
-
     async fn find_again(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
         match self.chain_node(payment) {
             Some(node) => node.judge_again(payment, started.at, self.clock.now()).await,
@@ -284,8 +276,8 @@ impl Facilitator for HttpFacilitator {
         }
     }
 
-    fn chain(&self) -> Option<Arc<Node>> {
-        self.node.clone()
+    fn node(&self) -> Option<&Arc<Node>> {
+        self.node.as_ref()
     }
 
     fn name(&self) -> &'static str {

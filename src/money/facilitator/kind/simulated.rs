@@ -6,11 +6,11 @@ use alloy_primitives::{Address, B256, keccak256};
 use async_trait::async_trait;
 use tollhouse_base::clock::Clock;
 
-use super::ledger::Move;
+use super::{evm::signed_order::SignedOrder, ledger::Move};
 use crate::{
     Facilitator, Ledger, LedgerError, Network, OfferedX402, SettleOutcome, StartedSettlement, VerifyResult,
-    facilitator::{PLAYS, exact, reason::RefusalText, settlement, upto},
-    x402::{eip3009::Transfer, permit2::Permit},
+    facilitator::{PLAYS, reason::RefusalText, settlement},
+    x402::signed::Order,
 };
 
 /// The facilitator address that payers name for metered charges. Nobody owns it.
@@ -30,56 +30,52 @@ impl SimulatedFacilitator {
 
     /// Returns the transfer if nothing but balance and nonce can prevent it.
     fn check(&self, payment: &OfferedX402) -> Result<Move, RefusalText> {
-        if let Some((permit, signature)) = payment.permit() {
-            return self.check_permit(&permit, signature, payment);
+        let order = SignedOrder::of(payment)?;
+        if payment.is_signed_by_key() != Some(true) {
+            return Err(RefusalText::of(order.codes().signature));
         }
-        let (transfer, signature) = exact::transfer(payment)?;
-        if !payment.by_key(&transfer, signature) {
-            return Err(RefusalText::of("invalid_exact_evm_signature"));
-        }
-        exact::fits(&transfer, payment, self.clock.now())?;
+        order.fits(payment, self.clock.now(), None)?;
         // A larger amount cannot be a price.
-        let worth = u128::try_from(transfer.value).ok().and_then(|atomic| payment.asset.worth(atomic));
+        let worth = u128::try_from(order.amount).ok().and_then(|amount| payment.asset.worth(amount));
         let micros = worth.ok_or_else(|| RefusalText::of("invalid_exact_evm_payload_authorization_value_mismatch"))?.0;
-        let Transfer { from, to, nonce, .. } = transfer;
-        Ok(Move { asset: payment.asset, from, to, micros, nonce, valid_before_secs: transfer.valid_before_secs() })
+        let (from, nonce) = (order.payer, nonce_of(&order.order));
+        let (to, valid_before_secs) = match order.order {
+            Order::Transfer(transfer) => (transfer.to, transfer.valid_before_secs()),
+            Order::Permit(permit) => (permit.to, permit.deadline_secs()),
+        };
+        Ok(Move { asset: payment.asset, from, to, micros, nonce, valid_before_secs })
     }
 
-    /// Returns the transfer of a permit's charge if nothing but balance and nonce can prevent it.
-    fn check_permit(&self, permit: &Permit, signature: &str, payment: &OfferedX402) -> Result<Move, RefusalText> {
-        if !payment.permitted_by_key(permit, signature) {
-            return Err(RefusalText::of("invalid_permit2_signature"));
+    async fn verified(&self, payment: &OfferedX402) -> Result<(), VerifyResult> {
+        let away = |error: LedgerError| VerifyResult::Unavailable(error.to_string());
+        let transfer = self.check(payment).map_err(RefusalText::invalid)?;
+        if self.ledger.transaction(payment.asset, transfer.from, transfer.nonce).await.map_err(away)?.is_some() {
+            return Err(RefusalText::of("invalid_exact_evm_nonce_already_used").invalid());
         }
-        upto::fits(permit, self.clock.now())?;
-        // A larger amount cannot be a price.
-        let worth = u128::try_from(upto::charged(permit, payment)?).ok().and_then(|charged| payment.asset.worth(charged));
-        let micros = worth.ok_or_else(|| RefusalText::of("invalid_upto_evm_payload_settlement_exceeds_amount"))?.0;
-        let nonce = permit_nonce(permit);
-        Ok(Move { asset: payment.asset, from: permit.from, to: permit.to, micros, nonce, valid_before_secs: permit.deadline_secs() })
+        let balance = self.ledger.balance_of(payment.asset, payment.signed.sender()).await.map_err(away)?;
+        if balance.0 < transfer.micros {
+            return Err(VerifyResult::Invalid {
+                reason: "invalid_exact_evm_insufficient_balance".to_owned(),
+                message: format!("the payer has {balance} USD; fund the address with POST /dev/faucet {{\"address\", \"amountUsd\"}}"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the settlement that spent the nonce, if one did. Only this payment's transfer can have spent it, because
+    /// the intent contains its signature.
+    async fn found(&self, payment: &OfferedX402, from: Address, nonce: B256) -> Option<SettleOutcome> {
+        match self.ledger.transaction(payment.asset, from, nonce).await {
+            Ok(transaction) => transaction.map(|transaction| SettleOutcome::Settled(settlement(payment, transaction))),
+            Err(error) => Some(SettleOutcome::Unknown(error.to_string())),
+        }
     }
 }
 
 #[async_trait]
 impl Facilitator for SimulatedFacilitator {
     async fn verify(&self, payment: &OfferedX402) -> VerifyResult {
-        let invalid = |reason: &str, message: String| VerifyResult::Invalid { reason: reason.to_owned(), message };
-        let transfer = match self.check(payment) {
-            Ok(transfer) => transfer,
-            Err(refusal) => return refusal.invalid(),
-        };
-        match self.ledger.transaction(payment.asset, transfer.from, transfer.nonce).await {
-            Ok(None) => {}
-            Ok(Some(_)) => return RefusalText::of("invalid_exact_evm_nonce_already_used").invalid(),
-            Err(error) => return VerifyResult::Unavailable(error.to_string()),
-        }
-        match self.ledger.balance_of(payment.asset, payment.signed.sender()).await {
-            Ok(balance) if balance.0 >= transfer.micros => VerifyResult::Valid,
-            Ok(balance) => invalid(
-                "invalid_exact_evm_insufficient_balance",
-                format!("the payer has {balance} USD; fund the address with POST /dev/faucet {{\"address\", \"amountUsd\"}}"),
-            ),
-            Err(error) => VerifyResult::Unavailable(error.to_string()),
-        }
+        self.verified(payment).await.err().unwrap_or(VerifyResult::Valid)
     }
 
     async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
@@ -88,36 +84,29 @@ impl Facilitator for SimulatedFacilitator {
     }
 
     async fn settle(&self, payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
-        let refused = |reason: &str, message: String| SettleOutcome::Refused { reason: reason.to_owned(), message };
         let transfer = match self.check(payment) {
             Ok(transfer) => transfer,
             Err(refusal) => return refusal.refused(),
         };
         match self.ledger.transfer(&transfer).await {
             Ok(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),
-            Err(LedgerError::NonceUsed { .. }) => RefusalText::of("invalid_exact_evm_nonce_already_used").refused(),
-            Err(error @ LedgerError::Insufficient { .. }) => refused("invalid_exact_evm_insufficient_balance", error.to_string()),
+            Err(LedgerError::NonceUsed) => RefusalText::of("invalid_exact_evm_nonce_already_used").refused(),
+            Err(error @ LedgerError::Insufficient { .. }) => {
+                SettleOutcome::Refused { reason: "invalid_exact_evm_insufficient_balance".to_owned(), message: error.to_string() }
+            }
             Err(error) => SettleOutcome::Unknown(error.to_string()),
         }
     }
 
     async fn resolve(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
-        let Some((from, nonce)) = spends(payment) else {
-            return SettleOutcome::Refused { reason: "invalid_payload".to_owned(), message: "not a transfer".to_owned() };
+        let (from, nonce) = match SignedOrder::of(payment) {
+            Ok(order) => (order.payer, nonce_of(&order.order)),
+            Err(refusal) => return refusal.refused(),
         };
-        // Only this transfer can have spent the nonce, because the intent contains its signature.
-        match self.ledger.transaction(payment.asset, from, nonce).await {
-            Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
-            Ok(None) => match self.settle(payment, started).await {
-                // A concurrent settlement was faster.
-                refused @ SettleOutcome::Refused { .. } => match self.ledger.transaction(payment.asset, from, nonce).await {
-                    Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
-                    Ok(None) => refused,
-                    Err(error) => SettleOutcome::Unknown(error.to_string()),
-                },
-                ended => ended,
-            },
-            Err(error) => SettleOutcome::Unknown(error.to_string()),
+        match self.settle(payment, started).await {
+            // It may have been settled before.
+            refused @ SettleOutcome::Refused { .. } => self.found(payment, from, nonce).await.unwrap_or(refused),
+            ended => ended,
         }
     }
 
@@ -134,16 +123,10 @@ impl Facilitator for SimulatedFacilitator {
     }
 }
 
-/// Returns the owner and key of the nonce that a payment spends in the ledger.
-fn spends(payment: &OfferedX402) -> Option<(Address, B256)> {
-    match (payment.transfer(), payment.permit()) {
-        (Some((transfer, _)), _) => Some((transfer.from, transfer.nonce)),
-        (None, Some((permit, _))) => Some((permit.from, permit_nonce(&permit))),
-        (None, None) => None,
+/// Returns an order's nonce in the ledger. That of a permit is hashed, to keep it apart from those of transfers.
+fn nonce_of(order: &Order) -> B256 {
+    match order {
+        Order::Transfer(transfer) => transfer.nonce,
+        Order::Permit(permit) => keccak256([b"permit2".as_slice(), &permit.nonce.to_be_bytes::<32>()].concat()),
     }
-}
-
-/// Returns a permit's nonce in the ledger, hashed to keep it apart from those of transfers.
-fn permit_nonce(permit: &Permit) -> B256 {
-    keccak256([b"permit2".as_slice(), &permit.nonce.to_be_bytes::<32>()].concat())
 }

@@ -26,11 +26,7 @@ impl GasCover {
     /// Returns whether the limits on gas of underpaid settlements apply. If the charge is not known yet, they apply
     /// once a settlement of the payer was underpaid.
     pub(super) fn is_limited(self, has_underpaid: bool) -> bool {
-        match self {
-            Self::Full => false,
-            Self::TooLittle => true,
-            Self::Unknown => has_underpaid,
-        }
+        self == Self::TooLittle || (self == Self::Unknown && has_underpaid)
     }
 }
 

@@ -84,7 +84,7 @@ impl ThrottleTime {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RunAccount {
     /// Unpaid runs that count against the limit: those that were not forgiven.
     failed: SlidingWindow,
@@ -119,10 +119,7 @@ fn unknown_elsewhere(pending: u64, covered: u32, hosts: NonZeroU32) -> u64 {
 impl RunAccount {
     pub(super) fn new(limit: Option<NonZeroU32>, now: ThrottleTime) -> Self {
         let max_more = limit.map_or(0, NonZeroU32::get).saturating_mul(MAX_MORE);
-        let none = SlidingWindow::default();
-        let (failed, prices, unpaid, excused, recent) = (none, none, none, none, none);
-        let (paid_since, in_flight, credit_runs, has_paid) = (0, 0, max_more, false);
-        Self { failed, prices, unpaid, excused, recent, paid_since, in_flight, credit_runs, max_more, has_paid, last: now.elapsed }
+        Self { credit_runs: max_more, max_more, last: now.elapsed, ..Self::default() }
     }
 
     /// Returns what its payer is allowed beyond the limit for a run with these funds, if its paid runs allow `earned`.
@@ -144,10 +141,7 @@ impl RunAccount {
         }
         let in_flight = u64::from(self.in_flight);
         let pending = in_flight + unknown_elsewhere(in_flight + self.recent.total(now.recent).min(failed), allowance.trust, hosts);
-        match failed + pending < limit + more && unpaid + pending < max_unpaid {
-            true => Ok(()),
-            false => Err(SOON),
-        }
+        (failed + pending < limit + more && unpaid + pending < max_unpaid).then_some(()).ok_or(SOON)
     }
 
     /// Returns whether one more run may end unpaid, whatever is in flight. `hosts` share the limit.
@@ -273,10 +267,7 @@ impl ToolAccount {
             return Err(self.failed.wait(now.at).unwrap_or(SOON));
         }
         let pending = in_flight + unknown_elsewhere(in_flight + self.recent.total(now.recent).min(failed), 0, hosts);
-        match failed + pending < u64::from(positions) + more {
-            true => Ok(()),
-            false => Err(SOON),
-        }
+        (failed + pending < u64::from(positions) + more).then_some(()).ok_or(SOON)
     }
 }
 

@@ -86,5 +86,5 @@ async fn permit_is_paid_only_if_the_call_data_shows_its_nonce() {
     let called = Some(json!({ "to": ASSETS[0].address, "input": "0x" }));
     let node = Node::of(Chain { called, ..Chain::at(NOW).spending(99_990, vec![transfer_of(1)]) }).await;
     let chain = node::Node::new(&node.url, ASSETS[0].network).unwrap();
-    assert_eq!(chain.spent_by(&payment, TRANSACTION).await, Ok(None));
+    assert!(matches!(chain.spent_by(&payment, TRANSACTION).await, Ok(None)));
 }

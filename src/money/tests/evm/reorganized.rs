@@ -138,7 +138,7 @@ async fn authorization_that_is_gone_or_expired_stays_reorganized() {
         }
         look(&fixture, &payments, 10).await;
         let settlement = REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().unwrap();
-        assert_eq!((settlement.lost, settlement.transaction()), (Some(loss), transaction.as_str()));
+        assert_eq!((settlement.lost, settlement.settlement.transaction.as_str()), (Some(loss), transaction.as_str()));
         let reading = crate::ledger::read(&*fixture.store, 10, None).await.unwrap();
         assert_eq!((reading.agrees, reading.reorganized[0].lost), (false, Some(loss)));
         assert_eq!(events(&fixture).await[1]["lost"], json!(loss));
@@ -191,7 +191,7 @@ async fn unused_authorization_is_sent_again_and_settled() {
     // Its new block is watched too.
     drop_block(&fixture, &node, &payments).await;
     let settlement = REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().unwrap();
-    assert_eq!((settlement.transaction(), &settlement.settlement.former), (again.as_str(), &vec![transaction]));
+    assert_eq!((settlement.settlement.transaction.as_str(), &settlement.settlement.former), (again.as_str(), &vec![transaction]));
 }
 
 #[tokio::test]

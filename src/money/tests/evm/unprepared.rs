@@ -133,7 +133,7 @@ async fn balance_is_read_once_a_second_unless_a_settlement_changes_it() {
         assert_eq!(facilitator.balance(&payment).await, Some(u128::from(PRICE.0)));
     }
     assert_eq!(reads(&node), 1);
-    facilitator.chain().unwrap().forget_balance(&payment);
+    facilitator.node().unwrap().forget_balance(&payment);
     facilitator.balance(&payment).await;
     assert_eq!(reads(&node), 2);
 }

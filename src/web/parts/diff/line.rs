@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+use similar::DiffOp;
+use tollhouse_base::diff;
 
 use crate::parts::text::shown_bytes;
 
@@ -77,7 +78,7 @@ fn middles<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Piece<'a>>
     }
     let (olds, news) = (tokens(old), tokens(new));
     let (mut before, mut after, mut same) = (Pieces::new(old), Pieces::new(new), 0);
-    for op in capture_diff_slices_deadline(Algorithm::Myers, &olds, &news, Some(deadline)) {
+    for op in diff::operations(&olds, &news, Some(deadline)) {
         let (removed, come) = (bytes(&olds[op.old_range()]), bytes(&news[op.new_range()]));
         let kind = if let DiffOp::Equal { .. } = op { Piece::Same } else { Piece::Marked };
         if let DiffOp::Equal { .. } = op {

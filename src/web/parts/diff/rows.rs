@@ -1,11 +1,9 @@
 //! Line comparison of two texts: removed and added lines with some context.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
+use similar::{DiffOp, DiffTag, group_diff_ops};
+use tollhouse_base::diff;
 
 use super::line::{self, Piece};
 
@@ -68,10 +66,7 @@ pub(super) fn compared<'a>(old: &'a str, new: &'a str) -> DiffResult<'a> {
     let deadline = Instant::now() + TIME;
     let (old, rest_of_old) = lines(old);
     let (new, rest_of_new) = lines(new);
-    // Lines are compared by number, so that long ones are compared only once.
-    let mut known = HashMap::new();
-    let (olds, news) = (numbered(&old, &mut known), numbered(&new, &mut known));
-    let ops = capture_diff_slices_deadline(Algorithm::Myers, &olds, &news, Some(deadline));
+    let ops = diff::operations(&old, &new, Some(deadline));
     let of = |tags: [DiffTag; 2], count: fn(&DiffOp) -> usize| ops.iter().filter(|op| tags.contains(&op.tag())).map(count).sum();
     let mut table = DiffTable { old, new, deadline, remaining: MAX_BYTES, compared: DiffResult::default() };
     table.compared = DiffResult {
@@ -90,14 +85,6 @@ fn lines(text: &str) -> (Vec<&str>, usize) {
     let mut all = text.lines();
     let lines = all.by_ref().take(MAX_LINES).collect();
     (lines, all.count())
-}
-
-fn numbered<'a>(lines: &[&'a str], known: &mut HashMap<&'a str, usize>) -> Vec<usize> {
-    let mut number = |line| {
-        let next = known.len();
-        *known.entry(line).or_insert(next)
-    };
-    lines.iter().map(|line| number(*line)).collect()
 }
 
 /// The rows under construction.

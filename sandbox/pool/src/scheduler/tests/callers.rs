@@ -14,7 +14,7 @@ async fn one_caller_leaves_slots_to_others() {
     drop(three);
     let (more, late) = ((&mut more).now_or_never().unwrap().unwrap(), (&mut late).now_or_never().unwrap().unwrap());
     drop((more, late, other));
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -26,7 +26,7 @@ async fn waiting_calls_of_one_caller_leave_processes_to_others() {
     scheduler.acquire(of(2)).now_or_never().unwrap().unwrap();
     drop(waiting);
     scheduler.acquire(of(1)).now_or_never().unwrap().unwrap();
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,7 +40,7 @@ async fn one_caller_leaves_places_in_the_queue_to_others() {
     drop(waiting);
     assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "canceled calls hold no place");
     drop(running);
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,7 +54,7 @@ async fn caller_that_was_sent_ahead_leaves_the_queue() {
     assert!(goes_ahead((&mut first).now_or_never()));
     assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "it waits");
     drop((first, running));
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,9 +63,9 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
     let mut long = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
     let mut other = Box::pin(scheduler.acquire(of(2)));
     assert!((&mut other).now_or_never().is_none());
-    assert!(long[0].enter_background() && long[0].computes() && !long[0].is_running());
-    assert!(long[0].enter_background() && !long[0].yield_slot(), "it is in the background");
-    assert!(!long[1].enter_background(), "the background is full");
+    assert!(long[0].end_slice(true) && long[0].computes() && !long[0].is_running());
+    assert!(long[0].end_slice(true) && !long[0].is_running(), "it is in the background");
+    assert!(!long[1].end_slice(true), "the background is full");
     let other = (&mut other).now_or_never().expect("a slot was released").unwrap();
     drop(other);
     assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "two of this caller compute");
@@ -75,14 +75,14 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
     assert!(long[0].is_resuming(), "it would be the third that computes");
     drop(third);
     long[0].resumed().now_or_never().expect("only one other computes");
-    assert!(long[0].is_running() && long[0].enter_background());
+    assert!(long[0].is_running() && long[0].end_slice(true));
     let full = [scheduler.acquire(of(2)).await.unwrap()];
     assert!(!long[0].regain_slot(), "none is free");
     drop(full);
     assert!(long[0].regain_slot() && long[0].is_running() && long[1].regain_slot());
     assert_eq!(scheduler.occupancy().running, 2);
     drop(long);
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,10 +90,10 @@ async fn taken_over_permit_counts_for_its_new_caller_only() {
     let scheduler = scheduler(4);
     scheduler.acquire(of(1)).await.unwrap().hand_over();
     let taken = scheduler.take_over(of(2));
-    assert_eq!(scheduler.0.lock().computing_of(Some([127, 0, 0, 1].into())), 0);
-    assert_eq!(scheduler.0.lock().computing_of(Some([127, 0, 0, 2].into())), 1);
+    assert_eq!(scheduler.0.queue.lock().computing_of(Some([127, 0, 0, 1].into())), 0);
+    assert_eq!(scheduler.0.queue.lock().computing_of(Some([127, 0, 0, 2].into())), 1);
     drop(taken);
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,5 +106,5 @@ async fn caller_that_cancels_a_call_can_run_its_next_call() {
     let taken = scheduler.take_over(of(2));
     let next = (&mut next).now_or_never().expect("none of this caller computes").unwrap();
     drop((taken, next));
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }

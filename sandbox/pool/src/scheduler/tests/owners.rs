@@ -53,7 +53,7 @@ async fn greedy_owners_get_equal_numbers_of_processes() {
             }
         }
     };
-    let of = |owner: &str| scheduler.0.lock().admitted_of(owner);
+    let of = |owner: &str| scheduler.0.queue.lock().admitted_of(owner);
     let watched = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!((of("a"), of("b")), (26, 0));
@@ -138,7 +138,7 @@ async fn owner_that_fills_the_queue_yields_its_last_place_to_a_smaller_one() {
     drop(running);
     assert!(matches!((&mut others[0]).now_or_never(), Some(Ok(_))));
     drop((flood, others));
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,17 +159,17 @@ async fn many_long_calls_of_one_owner_yield_to_another_owner() {
     let mut long = vec![];
     for _ in 0..3 {
         long.push(scheduler.acquire(admission("a", "x")).await.unwrap());
-        _ = long[0].enter_background();
+        _ = long[0].end_slice(true);
     }
-    assert!(!long[1].enter_background(), "nobody wants its slot");
+    assert!(!long[1].end_slice(true), "nobody wants its slot");
     let mut of_a = Box::pin(scheduler.acquire(admission("a", "x")));
-    assert!((&mut of_a).now_or_never().is_none() && !long[1].enter_background(), "its owner has reached its share");
+    assert!((&mut of_a).now_or_never().is_none() && !long[1].end_slice(true), "its owner has reached its share");
     let mut other = Box::pin(scheduler.acquire(admission("b", "y")));
     assert!((&mut other).now_or_never().is_none());
-    assert!(long[1].enter_background() && long[1].computes());
+    assert!(long[1].end_slice(true) && long[1].computes());
     let other = (&mut other).now_or_never().expect("it has the released slot").unwrap();
     let mut next = Box::pin(scheduler.acquire(admission("b", "y")));
-    assert!((&mut next).now_or_never().is_none() && long[2].enter_background());
+    assert!((&mut next).now_or_never().is_none() && long[2].end_slice(true));
     let next = (&mut next).now_or_never().expect("and the other one").unwrap();
     drop((other, next));
     assert!((&mut of_a).now_or_never().is_none(), "its owner has too many calls in the background");
@@ -178,7 +178,7 @@ async fn many_long_calls_of_one_owner_yield_to_another_owner() {
     drop(long.pop());
     assert!((&mut of_a).now_or_never().is_some());
     drop((of_a, long));
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }
 
 /// Random histories of many owners: nothing is lost or granted twice, and every call that can run
@@ -199,7 +199,7 @@ async fn owner_counts_are_correct_however_calls_end() {
                 let Occupancy { admitted, running, queued } = scheduler.occupancy();
                 assert!(running <= 3 && admitted <= 9 && queued <= 20);
                 tokio::time::sleep(step).await;
-                if number.is_multiple_of(3) && permit.enter_background() {
+                if number.is_multiple_of(3) && permit.end_slice(true) {
                     tokio::time::sleep(step).await;
                     _ = permit.regain_slot();
                 }
@@ -215,10 +215,10 @@ async fn owner_counts_are_correct_however_calls_end() {
             // Every seventh call is abandoned midway.
             let limit = if number.is_multiple_of(7) { step * 9 } else { Duration::from_secs(60) };
             let _ = timeout(limit, visit).await;
-            assert!(scheduler.0.lock().is_work_conserving(&scheduler.0.rules), "a waiter that may run is waiting");
+            assert!(scheduler.0.queue.lock().is_work_conserving(&scheduler.0.rules), "a waiter that may run is waiting");
         }
     };
     join_all((0..1_000).map(visit)).await;
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }

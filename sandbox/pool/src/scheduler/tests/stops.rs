@@ -20,7 +20,7 @@ async fn heavy_inputs_of_one_caller_do_not_close_a_tool_for_another() {
     tokio::time::advance(retry_after).await;
     scheduler.acquire(of(1)).await.unwrap();
     scheduler.prune_idle();
-    assert!(scheduler.0.lock().is_empty());
+    assert!(scheduler.0.queue.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -34,7 +34,7 @@ async fn colluding_callers_close_a_tool_only_for_themselves() {
     scheduler.acquire(of(1)).await.expect("another caller got an answer");
     tokio::time::advance(Duration::from_secs(60)).await;
     scheduler.prune_idle();
-    assert!(scheduler.0.lock().is_empty());
+    assert!(scheduler.0.queue.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,10 +42,10 @@ async fn stopped_callers_are_forgotten_even_if_their_endpoint_is_always_busy() {
     let scheduler = scheduler(1);
     let _running = scheduler.acquire(of(0)).await.unwrap();
     (1..=9).for_each(|n| _ = scheduler.note_stop("x", at(n), Cause::Run));
-    assert_eq!(scheduler.0.lock().stopped_callers_of("x"), 9);
+    assert_eq!(scheduler.0.queue.lock().stopped_callers_of("x"), 9);
     tokio::time::advance(Duration::from_secs(60)).await;
     scheduler.prune_idle();
-    assert_eq!(scheduler.0.lock().stopped_callers_of("x"), 0);
+    assert_eq!(scheduler.0.queue.lock().stopped_callers_of("x"), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,5 +75,5 @@ async fn caller_slowed_while_it_waits_is_refused_at_its_turn() {
     (0..5).for_each(|_| _ = scheduler.note_stop("x", at(1), Cause::Run));
     drop(running);
     assert!(matches!((&mut waiting).now_or_never(), Some(Err(PoolError::Slowed { .. }))));
-    assert!(scheduler.0.lock().counts_no_owner());
+    assert!(scheduler.0.queue.lock().counts_no_owner());
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Number;
+use tollhouse_api::Method;
 use tollhouse_base::{clock::Timestamp, cpu_share::CpuTurn, offload::run_blocking};
 use tollhouse_capability::guard::{Fetch, FetchError, Fetched};
 use tollhouse_money::AmountDue;
@@ -29,16 +30,6 @@ const BODY_BYTES: usize = 256 << 10;
 
 /// Maximum number of ways to pay in the result.
 const MAX: usize = 20;
-
-/// The method of a request to a seller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    /// GET, as for a document.
-    Get,
-    /// POST with an empty body, as indexers send it.
-    Post,
-}
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -205,8 +196,8 @@ fn requirement(terms: AcceptedTerms, now: Timestamp) -> Option<(Requirement, Opt
         x402_versions: vec![version],
         scheme: scheme?,
         network_v1: v1_name(&network),
-        symbol: due.as_ref().map(|due| due.symbol),
-        decimals: due.as_ref().map(|due| due.decimals),
+        symbol: due.as_ref().map(|due| due.asset.symbol),
+        decimals: due.as_ref().map(|due| due.asset.decimals),
         amount_usd: due.as_ref().map(|due| due.value),
         amount: amount.to_string(),
         pay_to: pay_to?,

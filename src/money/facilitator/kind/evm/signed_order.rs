@@ -1,33 +1,49 @@
-//! A settlement order: a transfer by the token, or a permit from which Permit2 takes the charge.
+//! A settlement order: a transfer by the token, or a permit from which Permit2 takes the charge. With the call data for
+//! contracts.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::{SolCall as _, sol};
 use tollhouse_base::clock::Timestamp;
 
-use super::token::{self, SignedBy};
 use crate::{
     Asset, OfferedX402,
-    facilitator::{chain::events::TxReceipt, exact, reason::RefusalText, upto},
-    x402::{
-        eip3009::Transfer,
-        permit2::{Permit, UPTO_PROXY},
-    },
+    facilitator::{chain::events::TxReceipt, exact, reason::RefusalText},
+    x402::{eip3009::Transfer, permit2::UPTO_PROXY, signed::Order},
 };
 
+sol! {
+    /// The functions of the dollar token that are used.
+    interface Token {
+        function transferWithAuthorization(address from, address to, uint256 value, uint256 valid_after, uint256 valid_before, bytes32 nonce, uint8 v, bytes32 r, bytes32 s);
+        function transferWithAuthorization(address from, address to, uint256 value, uint256 valid_after, uint256 valid_before, bytes32 nonce, bytes signature);
+        function balanceOf(address account) returns (uint256);
+        function allowance(address owner, address spender) returns (uint256);
+    }
+
+    /// A contract wallet (EIP-1271).
+    function isValidSignature(bytes32 hash, bytes signature) returns (bytes4);
+}
+
+/// The kind of signer of a transfer.
+pub(super) enum SignedBy {
+    /// The payer's own key.
+    Key,
+    /// A contract, which confirms the signature.
+    Contract,
+}
+
 /// The authorization that a payer signed, and its signature.
-pub(super) struct SignedOrder<'a> {
-    what: OrderKind,
+pub(in crate::facilitator::kind) struct SignedOrder<'a> {
+    pub(in crate::facilitator::kind) order: Order,
+    pub(in crate::facilitator::kind) payer: Address,
+    /// The amount that it moves. Of a permit, the charge.
+    pub(in crate::facilitator::kind) amount: U256,
     pub(super) signature: &'a str,
 }
 
-enum OrderKind {
-    Transfer(Transfer),
-    /// A permit, and the amount charged.
-    Permit(Permit, U256),
-}
-
 /// Error codes of an order that cannot be settled.
-pub(super) struct ReasonCodes {
-    pub(super) signature: &'static str,
+pub(in crate::facilitator::kind) struct ReasonCodes {
+    pub(in crate::facilitator::kind) signature: &'static str,
     pub(super) spent: &'static str,
     pub(super) insufficient_funds: &'static str,
     /// The simulation on the node failed.
@@ -53,80 +69,70 @@ const PERMIT: ReasonCodes = ReasonCodes {
 };
 
 impl<'a> SignedOrder<'a> {
-    pub(super) fn of(payment: &'a OfferedX402) -> Result<Self, RefusalText> {
-        if let Some((permit, signature)) = payment.permit() {
-            let charged = upto::charged(&permit, payment)?;
-            return Ok(Self { what: OrderKind::Permit(permit, charged), signature });
-        }
-        let (transfer, signature) = exact::transfer(payment)?;
-        Ok(Self { what: OrderKind::Transfer(transfer), signature })
+    pub(in crate::facilitator::kind) fn of(payment: &'a OfferedX402) -> Result<Self, RefusalText> {
+        let (order, signature) = payment.order().ok_or_else(|| RefusalText::of("invalid_payload"))?;
+        let (payer, amount) = match &order {
+            Order::Transfer(transfer) => (transfer.from, transfer.value),
+            Order::Permit(permit) => (permit.from, exact::charged(permit, payment)?),
+        };
+        Ok(Self { order, payer, amount, signature })
     }
 
-    pub(super) fn codes(&self) -> &'static ReasonCodes {
-        match self.what {
-            OrderKind::Transfer(_) => &TRANSFER,
-            OrderKind::Permit(..) => &PERMIT,
-        }
-    }
-
-    /// Returns the payer and the amount.
-    pub(super) fn costs(&self) -> (Address, U256) {
-        match &self.what {
-            OrderKind::Transfer(transfer) => (transfer.from, transfer.value),
-            OrderKind::Permit(permit, charged) => (permit.from, *charged),
+    pub(in crate::facilitator::kind) fn codes(&self) -> &'static ReasonCodes {
+        match self.order {
+            Order::Transfer(_) => &TRANSFER,
+            Order::Permit(_) => &PERMIT,
         }
     }
 
-    /// Checks that it meets the requirements of `payment` now, and that `signer` may settle it.
-    pub(super) fn fits(&self, payment: &OfferedX402, now: Timestamp, signer: Address) -> Result<(), RefusalText> {
-        match &self.what {
-            OrderKind::Transfer(transfer) => exact::fits(transfer, payment, now),
-            OrderKind::Permit(permit, _) if permit.facilitator != signer => Err(RefusalText::of("upto_facilitator_mismatch")),
-            OrderKind::Permit(permit, _) => upto::fits(permit, now),
-        }
-    }
-
-    /// Returns whether the payer's own key signed it.
-    pub(super) fn by_key(&self, payment: &OfferedX402) -> bool {
-        match &self.what {
-            OrderKind::Transfer(transfer) => payment.by_key(transfer, self.signature),
-            OrderKind::Permit(permit, _) => payment.permitted_by_key(permit, self.signature),
-        }
-    }
-
-    pub(super) fn hash(&self, asset: &Asset) -> B256 {
-        match &self.what {
-            OrderKind::Transfer(transfer) => transfer.signing_hash(asset),
-            OrderKind::Permit(permit, _) => permit.signing_hash(asset.network),
+    /// Checks that it meets the requirements of `payment` now, and that `signer` may settle it, if there is one.
+    pub(in crate::facilitator::kind) fn fits(
+        &self,
+        payment: &OfferedX402,
+        now: Timestamp,
+        signer: Option<Address>,
+    ) -> Result<(), RefusalText> {
+        match &self.order {
+            Order::Transfer(transfer) => exact::fits(transfer, payment, now),
+            Order::Permit(permit) if signer.is_some_and(|signer| permit.facilitator != signer) => {
+                Err(RefusalText::of("upto_facilitator_mismatch"))
+            }
+            Order::Permit(permit) => exact::permit_fits(permit, now),
         }
     }
 
     /// Returns the contract to call. `None` if the token has no address.
     pub(super) fn contract(&self, asset: &Asset) -> Option<Address> {
-        match self.what {
-            OrderKind::Transfer(_) => asset.address.parse().ok(),
-            OrderKind::Permit(..) => Some(UPTO_PROXY),
+        match self.order {
+            Order::Transfer(_) => asset.address.parse().ok(),
+            Order::Permit(_) => Some(UPTO_PROXY),
         }
-    }
-
-    /// Returns whether Permit2 needs an allowance for the token.
-    pub(super) fn needs_allowance(&self) -> bool {
-        matches!(self.what, OrderKind::Permit(..))
     }
 
     /// Returns the call data.
     pub(super) fn data(&self, by: &SignedBy) -> Bytes {
-        match &self.what {
-            OrderKind::Transfer(transfer) => token::data(transfer, self.signature, by),
-            OrderKind::Permit(permit, charged) => permit.taking(*charged, self.signature.parse().unwrap_or_default()),
+        let signature: Bytes = self.signature.parse().unwrap_or_default();
+        let Transfer { from, to, value, valid_after, valid_before, nonce } = match &self.order {
+            Order::Transfer(transfer) => transfer.clone(),
+            Order::Permit(permit) => return permit.taking(self.amount, signature),
+        };
+        match by {
+            SignedBy::Key => {
+                let (r, s, v) = (B256::from_slice(&signature[..32]), B256::from_slice(&signature[32..64]), signature[64]);
+                Token::transferWithAuthorization_0Call { from, to, value, valid_after, valid_before, nonce, v, r, s }.abi_encode()
+            }
+            SignedBy::Contract => {
+                Token::transferWithAuthorization_1Call { from, to, value, valid_after, valid_before, nonce, signature }.abi_encode()
+            }
         }
+        .into()
     }
 
     /// Returns whether the transaction with this receipt settled it.
     pub(super) fn signed_by(&self, receipt: &TxReceipt, asset: &Asset) -> bool {
-        match &self.what {
-            OrderKind::Transfer(transfer) => receipt.made(transfer, asset),
-            OrderKind::Permit(permit, charged) => receipt.paid(permit.from, permit.to, *charged, asset),
+        match &self.order {
+            Order::Transfer(transfer) => receipt.made(transfer, asset),
+            Order::Permit(permit) => receipt.paid(permit.from, permit.to, self.amount, asset),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The host's credentials at a facilitator: headers from the settings, and the tokens that Coinbase's facilitator
-//! requires, one per request.
+//! requires, one per request. Sends requests with them.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use aws_lc_rs::{
     rand::SystemRandom,
@@ -16,11 +16,14 @@ use reqwest::{
     Method, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tollhouse_base::clock::Clock;
 use zeroize::Zeroizing;
 
-use crate::ConfigError;
+use crate::{
+    ConfigError,
+    facilitator::json_client::{HttpAnswer, JsonClient},
+};
 
 /// Lifetime of a token in seconds: the maximum that Coinbase accepts.
 const TOKEN_SECS: u64 = 120;
@@ -144,6 +147,36 @@ fn header(line: &str) -> Option<(HeaderName, HeaderValue)> {
     let mut value = HeaderValue::from_str(value.trim()).ok()?;
     value.set_sensitive(true);
     Some((name.trim().parse().ok()?, value))
+}
+
+/// A facilitator's URL, and the credentials of every request.
+pub(in crate::facilitator::kind) struct FacilitatorClient {
+    poster: JsonClient,
+    pub(super) base: Url,
+    credentials: Credentials,
+}
+
+impl FacilitatorClient {
+    pub(in crate::facilitator::kind) fn new(url: &str, access: &FacilitatorAccess, clock: Clock) -> Result<Self, ConfigError> {
+        let base: Url = url.parse().ok().filter(|url: &Url| url.has_host()).ok_or_else(|| ConfigError::FacilitatorUrl(url.to_owned()))?;
+        Ok(Self { poster: JsonClient::new()?, base, credentials: Credentials::new(access, clock)? })
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value, timeout: Duration) -> HttpAnswer {
+        let url = self.at(path);
+        self.poster.post(url.as_str(), self.credentials.of(&Method::POST, &url), body, timeout).await
+    }
+
+    pub(in crate::facilitator::kind) async fn get(&self, path: &str, timeout: Duration) -> HttpAnswer {
+        let url = self.at(path);
+        self.poster.get(url.as_str(), self.credentials.of(&Method::GET, &url), timeout).await
+    }
+
+    fn at(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        url
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use serde_json::Value;
 
-use super::client::FacilitatorClient;
+use super::credentials::FacilitatorClient;
 use crate::{
     Network,
     facilitator::{json_client::HttpAnswer, reason::logged},
