@@ -52,6 +52,16 @@ pub struct Health<U = UnpaidHealth, S = SandboxHealth> {
     pub warnings: Vec<HealthWarning>,
 }
 
+/// The answer of a host that takes calls.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Readiness {
+    pub ok: True,
+    /// Problems that affect only some tools, for example `objects_missing`. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<HealthWarning>,
+}
+
 /// Sizes of the store, and its condition.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -58,9 +58,9 @@ fn responses() -> Map<String, Value> {
         EndpointResponse EndpointSourceResponse EndpointSummaryPage Error EventPage Health HostRevenue InvokeResponse JsonRpcMessage
         JsonWebKeySet KeyRotationResponse Ledger LogPage Manifest Metrics MintCreditResponse OkResponse OpenApiDocument OwnEndpointResponse
         PaymentRequired PaymentResponse PayoutPage PayoutReceiptPage PayoutResponse PayoutSettingsResponse PolicyCheckResponse
-        PolicyResponse QuoteResponse ReceiptResponse Reconciliation RefundResponse RegistrationResponse RemoveSecretResponse RescanResponse
-        Resources Revenue ReviewPage RuntimeStats SafetyPolicyResponse SecretList SecretResponse SellerQuote SignInLink SimulatedBalance
-        UnresolvedPage
+        PolicyResponse QuoteResponse Readiness ReceiptResponse Reconciliation RefundResponse RegistrationResponse
+        RemoveSecretResponse RescanResponse Resources Revenue ReviewPage RuntimeStats SafetyPolicyResponse SecretList SecretResponse
+        SellerQuote SignInLink SimulatedBalance UnresolvedPage
     }
     generator.take_definitions(true)
 }

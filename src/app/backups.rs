@@ -49,10 +49,10 @@ impl fmt::Display for BackupReport {
         let CopyReport { copied, there, remaining, missing } = &self.files;
         write!(
             f,
-            "{}: {}, {} bytes; contents of files: {copied} copied, {there} there already",
+            "{}: {}, {}; contents of files: {copied} copied, {there} there already",
             self.dump.display(),
             plural(self.rows, "row"),
-            self.bytes
+            plural(self.bytes, "byte")
         )?;
         if *remaining > 0 {
             write!(f, ", {remaining} left in the bucket")?;

@@ -2,19 +2,20 @@
 
 use std::{
     io::{self, BufWriter},
-    path::Path,
     sync::Arc,
     time::Duration,
 };
 
 use tokio::{io::AsyncReadExt as _, net::UnixStream, sync::mpsc};
-pub use tollhouse_backup::control::{Unresolved, ask_unresolved};
+pub use tollhouse_backup::control::{SampledObjects, Unresolved, ask_unresolved};
 use tollhouse_backup::{
     BackupError, Header, Ids,
     control::{self, ControlEvent, ControlRequest},
     write_dump,
 };
 use tollhouse_base::error_chain::full_message;
+use tollhouse_config::Home;
+use tollhouse_objects::BucketLocation;
 use tollhouse_store::live_migration::MigratableStore;
 
 use super::{migration, services::Services};
@@ -30,12 +31,12 @@ const WRITE_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Listens on the control socket as long as the host runs. If that is impossible, the host runs
 /// without it.
-pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data: &Path) {
-    let listener = match control::listen(data) {
+pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, home: &Home) {
+    let listener = match control::listen(&home.data) {
         Ok(listener) => listener,
         Err(error) => return tracing::warn!(%error, "the control socket cannot be opened: stop this host to back it up"),
     };
-    let services = Arc::downgrade(services);
+    let (services, objects) = (Arc::downgrade(services), home.objects.clone());
     tokio::spawn(async move {
         loop {
             let stream = match listener.accept().await {
@@ -47,9 +48,9 @@ pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data:
                 }
             };
             let Some(services) = services.upgrade() else { return };
-            let store = Arc::clone(&store);
+            let (store, objects) = (Arc::clone(&store), objects.clone());
             tokio::spawn(async move {
-                if let Err(error) = answer(&services, store, stream).await {
+                if let Err(error) = answer(&services, store, objects, stream).await {
                     tracing::warn!(error = ?error, "a request through the control socket failed");
                 }
             });
@@ -57,7 +58,7 @@ pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data:
     });
 }
 
-async fn answer(services: &Services, store: Arc<MigratableStore>, stream: UnixStream) -> Result<(), BackupError> {
+async fn answer(services: &Services, store: Arc<MigratableStore>, objects: BucketLocation, stream: UnixStream) -> Result<(), BackupError> {
     let removed = |source| BackupError::Io { path: "control".into(), source };
     let Some((request, mut stream)) = control::read_request(stream).await.map_err(removed)? else { return Ok(()) };
     match request {
@@ -83,16 +84,23 @@ async fn answer(services: &Services, store: Arc<MigratableStore>, stream: UnixSt
             let (count, oldest) = services.payments.summarize_unresolved(MAX_UNRESOLVED).await?;
             control::write_event(&mut stream, &Unresolved { count, max: MAX_UNRESOLVED, oldest }).await.map_err(removed)
         }
-        ControlRequest::Migrate { to, password } => migrate_to(store, stream, to, password).await.map_err(removed),
+        ControlRequest::Objects => control::write_event(&mut stream, &services.object_check.last()).await.map_err(removed),
+        ControlRequest::Migrate { to, password } => migrate_to(store, objects, stream, to, password).await.map_err(removed),
     }
 }
 
 /// Moves the store, and reports progress. If the client disconnects before the end, the store
 /// stays.
-async fn migrate_to(store: Arc<MigratableStore>, mut stream: UnixStream, to: String, password: Option<String>) -> io::Result<()> {
+async fn migrate_to(
+    store: Arc<MigratableStore>,
+    objects: BucketLocation,
+    mut stream: UnixStream,
+    to: String,
+    password: Option<String>,
+) -> io::Result<()> {
     let (report, mut reported) = mpsc::channel(MAX_PENDING_STEPS);
     // A separate task, so that its last steps are not cut off.
-    let moving = tokio::spawn(async move { migration::run(&store, &to, password.as_deref(), report).await });
+    let moving = tokio::spawn(async move { migration::run(&store, &objects, &to, password.as_deref(), report).await });
     while let Some(step) = reported.recv().await {
         control::write_event(&mut stream, &ControlEvent::Step(step)).await?;
     }

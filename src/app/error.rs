@@ -63,8 +63,8 @@ pub enum StartError {
     #[error(transparent)]
     Backup(#[from] BackupError),
     #[error(
-        "the store in `{data}` was moved to {to} at {at}: set `TOLLHOUSE_STORE` to that address. To go back to the store as it was before the \
-         move, run `tollhouse store stay --data {data}`"
+        "the store in `{data}` was moved to {to} at {at}: set `TOLLHOUSE_STORE` to that address, or use `--store` beside `--data`. To go back \
+         to the store as it was before the move, run `tollhouse store stay --data {data}`"
     )]
     Departed { data: String, to: String, at: Timestamp },
     #[error("another host began to move its store to this database: restart that host with its data folder, then start this host again")]

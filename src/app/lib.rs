@@ -9,6 +9,7 @@ mod gauges;
 mod jobs;
 mod keys;
 mod migration;
+mod object_check;
 mod services;
 mod stores;
 
@@ -45,7 +46,7 @@ use tollhouse_operate::disk::Disk;
 use tollhouse_pool::Pool;
 use tollhouse_replica::Replica;
 use tollhouse_store::{
-    Store, StoreError,
+    Store, StoreError, log_unavailable,
     sled::{SledConfig, SledStore},
 };
 use tollhouse_telemetry::{Exporter, OtlpSettings};
@@ -53,13 +54,15 @@ use tollhouse_telemetry::{Exporter, OtlpSettings};
 pub use self::{
     backups::{BackupReport as CopyReport, back_up, restore_to},
     check::{StoreCheck as CheckedRows, check_ledger, check_rows, compact},
-    control::{Unresolved, ask_unresolved},
+    control::{SampledObjects, Unresolved, ask_unresolved},
     error::StartError,
     keys::KeysError,
     migration::{migrate, stay},
+    object_check::sample_objects,
     stores::money_in,
 };
 use self::{
+    object_check::ObjectCheck,
     services::Services,
     stores::{is_free, is_here, make_folder, note_last_sale, open_database, open_movable, store_of},
 };
@@ -90,7 +93,7 @@ impl App {
             let store = Arc::new(open_movable(&home.data, &home.store)?);
             is_here(&*store, &home.data).await?;
             let app = Self::start_on(Arc::clone(&store) as _, settings, base_url).await?;
-            control::start(&app.services, store, &home.data);
+            control::start(&app.services, store, home);
             return Ok(app);
         };
         let store = open_database(database).await?;
@@ -227,6 +230,8 @@ impl App {
             background: TaskTracker::new(),
         };
         let receipts_of_all = Receipts::new(Arc::clone(&write_behind), Arc::clone(&receipts), Arc::clone(&store), Arc::clone(&signer));
+        let object_check = ObjectCheck::new(&catalog, &store, &objects);
+        let sampled = Arc::clone(&object_check);
         let services = Arc::new_cyclic(|host| Services {
             http: Arc::new(http::Services {
                 shared: Arc::new(shared),
@@ -261,6 +266,7 @@ impl App {
                 signer,
                 receipt_keys: Arc::new(receipt_keys),
                 disk: Disk::start(data),
+                objects_warning: Box::new(move || sampled.warning()),
                 metrics_here: settings.telemetry.metrics == MetricsReaders::Loopback,
                 metrics_token: settings.telemetry.metrics_token.clone(),
                 store,
@@ -271,6 +277,7 @@ impl App {
             }),
             write_behind,
             objects,
+            object_check,
             mcp,
         });
         let exporter = exporter(settings, &services)?;
@@ -286,6 +293,7 @@ impl App {
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
         jobs::publish_seed_tools(&app.services, tools).await.map_err(StartError::Catalog)?;
         jobs::start(&app.services);
+        app.services.object_check.start();
         app.settle_open();
         app.sweep();
         jobs::rescan(&app.services);
@@ -370,7 +378,7 @@ impl App {
         tokio::spawn(async move {
             while let Some(app) = app.upgrade() {
                 if let Err(error) = app.services.payments.tick().await {
-                    tracing::error!(%error, "open settlements could not be checked");
+                    log_unavailable(&error, "checking open settlements");
                 }
                 drop(app);
                 tokio::time::sleep(SWEEP_INTERVAL).await;

@@ -8,6 +8,7 @@
 //! folder, and the next attempt starts with an empty database.
 
 use std::{
+    io,
     pin::pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -21,6 +22,7 @@ use tollhouse_backup::{
 };
 use tollhouse_base::{boxed, clock::Clock, id::RequestId, plural::plural};
 use tollhouse_config::Home;
+use tollhouse_objects::{BucketLocation, ObjectLayout};
 use tollhouse_store::{
     StoreError,
     live_migration::{MigratableStore, MigrationWalk},
@@ -40,6 +42,8 @@ const MAX_REMAINING: u64 = 4_096;
 const ROUNDS: u32 = 100;
 /// Maximum pause of commits for the last changes. After that they continue in the folder.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// Maximum number of remaining objects to count.
+const MAX_OBJECTS: usize = 1_000;
 /// Interval of progress messages about copied rows.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -58,7 +62,7 @@ pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut report: 
                 report(&step);
             }
         };
-        return tokio::join!(run(&store, to, password, hand), telling).0;
+        return tokio::join!(run(&store, &home.objects, to, password, hand), telling).0;
     };
     loop {
         match control::read_event(&mut running).await.map_err(io)? {
@@ -81,8 +85,14 @@ pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
     Ok(to)
 }
 
-/// Moves a store that is open in this process.
-pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str>, report: Sender<String>) -> Result<String, StartError> {
+/// Moves a store that is open in this process. Its objects stay where they are.
+pub(super) async fn run(
+    store: &MigratableStore,
+    objects: &BucketLocation,
+    to: &str,
+    password: Option<&str>,
+    report: Sender<String>,
+) -> Result<String, StartError> {
     let refused = |reason: &str| StartError::from(BackupError::Refused(reason.to_owned()));
     let one = store.moving().ok_or_else(|| refused("the store is already moving, or has moved"))?;
     let (shown, clock, started) = (shown(to), Clock::default(), Instant::now());
@@ -134,14 +144,42 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
     store.switch(target, paused);
     let pause = waits.elapsed();
     drop(one);
+    let (took, remaining) = (started.elapsed().as_secs_f64(), remaining_objects(objects).await);
     Ok(format!(
-        "moved to {shown}: {} rows in {pages} pages and {} changes; commits waited for {waited_for} of them, and the pause was {} ms; the move took {:.1} s. \
-         The host now uses the database, alone: set `TOLLHOUSE_STORE` before its next start; after that, other hosts can use the database too",
-        leaving.rows,
-        leaving.changes,
+        "moved to {shown}: {} in {} and {}; commits waited for {waited_for} of them, and the pause was {} ms; \
+         the move took {took:.1} s. \
+         The host now uses the database, alone: set `TOLLHOUSE_STORE` before its next start; after that, other hosts can use the database \
+         too. {remaining}",
+        plural(leaving.rows, "row"),
+        plural(pages, "page"),
+        plural(leaving.changes, "change"),
         pause.as_millis(),
-        started.elapsed().as_secs_f64(),
     ))
+}
+
+/// Describes where the objects stay, and what other hosts need to read them.
+async fn remaining_objects(objects: &BucketLocation) -> String {
+    let folder = match objects {
+        BucketLocation::S3 { .. } => return "Objects stay in the bucket: set the same `TOLLHOUSE_OBJECTS` for all hosts".to_owned(),
+        BucketLocation::Folder(folder) => folder,
+    };
+    let counted = match ObjectLayout::at_if_there(objects) {
+        Ok(layout) => layout.count_up_to(MAX_OBJECTS).await,
+        Err(error) => Err(io::Error::other(error)),
+    };
+    let count = match counted {
+        Ok(0) => return format!("`{}` contains no objects, so nothing else has to be moved", folder.display()),
+        Ok(MAX_OBJECTS) => format!("{MAX_OBJECTS} or more objects stay"),
+        Ok(1) => "1 object stays".to_owned(),
+        Ok(count) => format!("{count} objects stay"),
+        Err(error) => format!("objects stay, which could not be counted ({error}),"),
+    };
+    format!(
+        "{count} in `{}`: files of tools, long sources and large answers. Other hosts cannot read them there. Before you add hosts, \
+         stop this host and copy the folder to a bucket for all (`TOLLHOUSE_OBJECTS`), or mount the folder as `files` in the data folder \
+         of each host",
+        folder.display()
+    )
 }
 
 /// Copies new commits until few are left. `verify` says whether copied rows are read back.

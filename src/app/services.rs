@@ -7,11 +7,15 @@ use tollhouse_http as http;
 use tollhouse_mcp::McpOptions;
 use tollhouse_objects::Objects;
 
+use super::object_check::ObjectCheck;
+
 /// The services that front ends use: those of the HTTP API, and what it does not need.
 pub(super) struct Services {
     pub(super) http: Arc<http::Services>,
     pub(super) write_behind: Arc<WriteBehind>,
     pub(super) objects: Arc<Objects>,
+    /// Whether objects that rows name can be read here.
+    pub(super) object_check: Arc<ObjectCheck>,
     pub(super) mcp: Arc<McpOptions>,
 }
 

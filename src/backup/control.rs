@@ -20,6 +20,7 @@ use tokio::{
     time::timeout,
 };
 use tollhouse_base::{boxed, clock::Timestamp};
+use tollhouse_objects::SampleReport;
 
 /// Name of the socket in the data folder.
 const NAME: &str = "control";
@@ -46,6 +47,26 @@ pub enum ControlRequest {
     },
     /// Count the unresolved settlements. The host answers with a line of [`Unresolved`].
     Unresolved,
+    /// Report the objects that the host could not find. The host answers with a line of [`SampledObjects`].
+    Objects,
+}
+
+/// The result of looking for a sample of the objects that rows name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampledObjects {
+    /// Number of objects in the sample.
+    pub checked: usize,
+    /// Number of those that are missing.
+    pub missing: usize,
+    /// The content of a missing one, in words.
+    pub example: Option<String>,
+}
+
+impl From<&SampleReport> for SampledObjects {
+    fn from(report: &SampleReport) -> Self {
+        let example = report.missing.first().map(|object| object.what.clone());
+        Self { checked: report.checked, missing: report.missing.len(), example }
+    }
 }
 
 /// The unresolved settlements of a host.
@@ -134,8 +155,19 @@ pub async fn connect(data: &Path, request: &ControlRequest) -> io::Result<Option
 /// if it does not answer.
 #[boxed]
 pub async fn ask_unresolved(data: &Path) -> io::Result<Option<Unresolved>> {
+    ask(data, &ControlRequest::Unresolved).await
+}
+
+/// Asks the host that uses a data folder which objects it could not find. Returns `None` if no host listens there, or if it
+/// does not answer.
+#[boxed]
+pub async fn ask_objects(data: &Path) -> io::Result<Option<SampledObjects>> {
+    ask(data, &ControlRequest::Objects).await
+}
+
+async fn ask<T: DeserializeOwned>(data: &Path, request: &ControlRequest) -> io::Result<Option<T>> {
     let answer = timeout(REQUEST_TIMEOUT, async {
-        let Some(mut from) = connect(data, &ControlRequest::Unresolved).await? else { return Ok(None) };
+        let Some(mut from) = connect(data, request).await? else { return Ok(None) };
         read_event(&mut from).await
     });
     answer.await.unwrap_or(Ok(None))

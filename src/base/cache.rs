@@ -68,8 +68,17 @@ pub struct Cache<K, T> {
     making: Lock<HashMap<K, BuildTurn>>,
 }
 
+/// Why a value could not be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuildError {
+    /// The reason, in words.
+    pub reason: String,
+    /// Whether another attempt fails too until somebody acts.
+    pub is_permanent: bool,
+}
+
 /// When and why the last attempt to build the value failed.
-type BuildFailure = Option<(Instant, String)>;
+type BuildFailure = Option<(Instant, BuildError)>;
 
 /// The lock shared by everyone who wants to build the same value.
 type BuildTurn = Arc<tokio::sync::Mutex<BuildFailure>>;
@@ -204,15 +213,15 @@ pub struct CacheBuild<'r, K: Clone + Eq + Hash, T: CacheKey> {
 
 impl<K: Clone + Eq + Hash, T: CacheKey> CacheBuild<'_, K, T> {
     /// Returns why the previous holder of the lock failed, if it failed since `then`. Another attempt so soon would fail too.
-    pub fn failed_since(&self, then: Instant) -> Option<&str> {
-        let (at, reason) = self.turn.as_deref()?.as_ref()?;
-        (*at >= then).then_some(reason)
+    pub fn failed_since(&self, then: Instant) -> Option<&BuildError> {
+        let (at, error) = self.turn.as_deref()?.as_ref()?;
+        (*at >= then).then_some(error)
     }
 
     /// Records why the value was not built, for those who wait for the lock.
-    pub fn fail(&mut self, reason: String) {
+    pub fn fail(&mut self, error: BuildError) {
         if let Some(turn) = &mut self.turn {
-            **turn = Some((Instant::now(), reason));
+            **turn = Some((Instant::now(), error));
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod gcra;
 pub mod id;
 pub mod invisible_chars;
 pub mod lexer;
+pub mod log_gate;
 pub mod offload;
 pub mod piles;
 pub mod plural;

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::cpu_share::OverCpuShare;
+use tollhouse_catalog::FindError;
 use tollhouse_money::{
     NOT_SERVED, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, StoredAnswer, Unanswered, X402Challenge, receipt::PaymentKind,
 };
@@ -122,6 +123,9 @@ pub enum CallError {
     /// The host takes no calls, for this reason.
     #[error("the host does not accept calls: {0}")]
     NotReady(String),
+    /// The object with the source is missing or damaged. Another host of the store may have it.
+    #[error("the source of the tool `{0}` cannot be read on this host")]
+    SourceLost(Slug),
     #[error("a secret of the tool cannot be decrypted; the operator of the host must fix this")]
     SecretsUnavailable,
     /// A fault of the host. It is logged.
@@ -180,6 +184,15 @@ impl CallError {
             }
             SettleError::Unknown { payment } => Self::SettlementUnknown(payment),
             SettleError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<FindError> for CallError {
+    fn from(error: FindError) -> Self {
+        match error {
+            FindError::Store(error) => Self::Store(error),
+            FindError::SourceLost(slug) => Self::SourceLost(slug),
         }
     }
 }

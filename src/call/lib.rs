@@ -134,8 +134,8 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// [`CallError::UnknownEndpoint`] and [`CallError::Paused`]; and [`CallError::Store`] if it is not cached and its
-    /// record cannot be read.
+    /// [`CallError::UnknownEndpoint`] and [`CallError::Paused`]; and [`CallError::Store`] or [`CallError::SourceLost`] if it
+    /// is not cached and its record or source cannot be read.
     pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<LiveEndpoint>, CalledBy), CallError> {
         let live = self.parts.catalog.find(slug).await?.ok_or_else(|| CallError::unknown_endpoint(slug))?;
         let by = by(&live.endpoint.owner);

@@ -26,7 +26,7 @@ use tollhouse_money::{
     sale::{Sale, SaleTotals, Sales},
 };
 use tollhouse_store as store;
-use tollhouse_store::{Durability, Store, StoreError};
+use tollhouse_store::{Durability, Store, StoreError, log_unavailable};
 use tollhouse_tool::{Owner, Slug};
 
 use self::{
@@ -97,7 +97,7 @@ impl WriteBehind {
                 }
                 tokio::time::sleep(GATHER).await;
                 if let Err(error) = write_behind.write().await {
-                    tracing::error!(%error, "records of calls could not be written; the host will try again");
+                    log_unavailable(&error, "writing records of calls");
                     tokio::time::sleep(RETRY).await;
                 }
             }

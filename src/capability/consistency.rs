@@ -1,7 +1,7 @@
 //! Consistency check: whether each tool's stored data matches its usage record, and whether files have their original
 //! content. For a store that nobody writes to.
 
-use tollhouse_base::{boxed, check_report::CheckReport, id::EndpointId};
+use tollhouse_base::{boxed, check_report::CheckReport, id::EndpointId, plural::plural};
 use tollhouse_objects::{Bucket, ObjectLayout};
 use tollhouse_store::{CountedText, Store, StoreError, Table};
 
@@ -79,10 +79,8 @@ impl<'a> Sums<'a> {
         let counted = self.usage.get(self.store, &of).await?.unwrap_or_default();
         // The rest of a deleted tool's data is being removed.
         flaws.unless(counted.is_closed() || counted == found, || {
-            format!(
-                "{} of {}: {} of {} bytes are stored, but {} of {} bytes are counted",
-                self.what, of.0, found.items, found.bytes, counted.items, counted.bytes
-            )
+            let size = |usage: &Usage| format!("{} of {}", plural(usage.items, "item"), plural(usage.bytes, "byte"));
+            format!("{} of {}: {} stored, but {} are counted", self.what, of.0, size(&found), size(&counted))
         });
         Ok(())
     }
@@ -97,7 +95,9 @@ impl<'a> Sums<'a> {
             }
         }
         let (what, endpoints) = (self.what, self.endpoints);
-        flaws.unless(counted <= endpoints, || format!("{what}: {counted} tools are counted as users, but {endpoints} have some"));
+        flaws.unless(counted <= endpoints, || {
+            format!("{what}: usage is counted for {}, but data is stored for {endpoints}", plural(counted, "tool"))
+        });
         Ok(())
     }
 }

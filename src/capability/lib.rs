@@ -20,6 +20,7 @@ mod http;
 mod kv;
 mod log;
 mod metered_charge;
+mod object_sample;
 mod progress;
 mod redact;
 pub mod secret;
@@ -53,6 +54,7 @@ pub use self::{
     kv::Kv,
     log::{FollowedLine, LogEntry, LogPage, LogPosition, LogQuery, LogSettings, Logs},
     metered_charge::MeteredCharge,
+    object_sample::sample_files,
     progress::ProgressUpdate,
     redact::Redactor,
 };

@@ -59,6 +59,27 @@ pub enum PublishError {
     Shipped(String),
 }
 
+/// Why a tool could not be prepared for calls.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FindError {
+    /// The store or the bucket is unavailable, or the record is unreadable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The source is missing or damaged in the object storage of this host.
+    #[error("the source of the tool `{0}` cannot be read on this host")]
+    SourceLost(Slug),
+}
+
+impl FindError {
+    pub(super) fn of(error: PublishError, slug: &Slug) -> Self {
+        match error {
+            PublishError::Store(error) => Self::Store(error),
+            PublishError::Lost(_) => Self::SourceLost(slug.clone()),
+            other => Self::Store(StoreError::away(other)),
+        }
+    }
+}
+
 impl PublishError {
     pub(super) fn field(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Field { pointer: pointer.into(), message: message.into() }

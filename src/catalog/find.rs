@@ -8,11 +8,11 @@ use std::{
 };
 
 use futures_util::future::try_join_all;
-use tollhouse_base::{boxed, id::BuilderId};
+use tollhouse_base::{boxed, cache::BuildError, id::BuilderId};
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Endpoint, EndpointState, Owner, Slug};
 
-use super::{Catalog, Entry, LiveEndpoint, PublishError, ShownEndpoint, entry::ENDPOINTS, granted};
+use super::{Catalog, Entry, FindError, LiveEndpoint, ShownEndpoint, entry::ENDPOINTS, granted};
 
 /// Maximum attempts to create an endpoint that changes meanwhile.
 const MAX_ATTEMPTS: usize = 8;
@@ -44,8 +44,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// Those of the store. An unreadable record is [`StoreError::Away`].
-    pub async fn find(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
+    /// Those of the store. An unreadable record is [`StoreError::Away`]. [`FindError::SourceLost`] if the source is not there.
+    pub async fn find(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, FindError> {
         match self.find_cached(slug) {
             Some(live) => Ok(Some(live)),
             // Boxed to keep the future small for cached endpoints.
@@ -151,21 +151,23 @@ impl Catalog {
 
     /// Creates an endpoint that is not cached. One task does it at a time; if it fails, the tasks
     /// that waited do not try again.
-    async fn refetch(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
+    async fn refetch(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, FindError> {
         let Some(named) = self.all().get(slug).map(|entry| entry.slug.clone()) else { return Ok(None) };
         let started = Instant::now();
         let mut turn = self.ready.turn(&named).await;
-        if let Some(reason) = turn.failed_since(started) {
-            return Err(StoreError::Away(reason.to_owned()));
+        match turn.failed_since(started) {
+            Some(BuildError { is_permanent: true, .. }) => return Err(FindError::SourceLost(named)),
+            Some(error) => return Err(StoreError::Away(error.reason.clone()).into()),
+            None => {}
         }
         let found = self.fetch_serialized(slug).await;
         if let Err(error) = &found {
-            turn.fail(error.to_string());
+            turn.fail(BuildError { reason: error.to_string(), is_permanent: matches!(error, FindError::SourceLost(_)) });
         }
         found
     }
 
-    async fn fetch_serialized(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
+    async fn fetch_serialized(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, FindError> {
         for _ in 0..MAX_ATTEMPTS {
             let known = self.ready.get(slug);
             if let Some(live) = known.as_ref().filter(|live| !live.lacks_source()) {
@@ -180,6 +182,7 @@ impl Catalog {
                 self.follow_endpoint(slug).await?;
                 continue;
             }
+            let unreadable = |error| FindError::of(error, &entry.slug);
             let bundle = self.stored_bundle(&endpoint).await.map_err(unreadable)?;
             let grant = known.as_ref().map_or_else(Arc::default, |live| Arc::clone(&live.grant));
             let live = Arc::new(self.make_live(endpoint, bundle, grant).map_err(unreadable)?);
@@ -191,7 +194,7 @@ impl Catalog {
                 return Ok(Some(live));
             }
         }
-        Err(StoreError::Contended)
+        Err(StoreError::Contended.into())
     }
 
     /// Returns whether a record is at least as new as the entry, and nothing else that the endpoint
@@ -213,12 +216,5 @@ impl Catalog {
     /// Ends the workers of this version of an endpoint.
     pub(super) fn retire(&self, live: &LiveEndpoint) {
         self.parts.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
-    }
-}
-
-fn unreadable(error: PublishError) -> StoreError {
-    match error {
-        PublishError::Store(error) => error,
-        other => StoreError::away(other),
     }
 }

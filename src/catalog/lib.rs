@@ -27,6 +27,7 @@ mod live;
 mod live_builder;
 mod narrow;
 mod nearest;
+mod object_sample;
 mod open;
 mod order;
 mod owned;
@@ -88,9 +89,10 @@ pub use self::{
     draft::{Draft, HandlerDraft, KeepsResponse},
     entitlements::ChangedBy,
     entry::Entry,
-    error::PublishError,
+    error::{FindError, PublishError},
     find::{EndpointPage, ListProgress},
     live::{FixedAnswer, FrontForm, LiveEndpoint, MakeForm, ShownEndpoint},
+    object_sample::sample_sources,
     order::{Order, OrderPosition},
     patch::Patch,
     policy::{Policy, PolicyInForce},

@@ -83,6 +83,16 @@ pub(super) struct VersionObject {
     bytes: u64,
 }
 
+impl VersionRow {
+    /// Returns the name of the object that contains the version, if it is in one.
+    pub(super) fn object_name(&self) -> Option<&str> {
+        match self {
+            Self::Whole(_) => None,
+            Self::Apart(object) => Some(&object.name),
+        }
+    }
+}
+
 /// Returns the object that a row names, with its SHA-256 in hex. `None` if it names none.
 pub fn object_of(written: &WrittenRow) -> Option<(String, String)> {
     match VERSIONS.read(written.of(&VERSIONS)?).ok()?.value {

@@ -137,11 +137,15 @@ fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
     }
 }
 
-/// Returns whether the command line of `store check` names a data folder and no database.
+/// Returns whether a command on stored data names a data folder on the command line, and no database. `serve` and `doctor` are not
+/// such commands: their data folder contains the keys of a host whose rows can be in a database.
 fn names_folder(given: &clap::ArgMatches) -> bool {
-    let is_typed = |check: &clap::ArgMatches, flag: &str| check.value_source(flag) == Some(clap::parser::ValueSource::CommandLine);
-    let check = given.subcommand_matches("store").and_then(|store| store.subcommand_matches("check"));
-    check.is_some_and(|check| is_typed(check, "data") && !is_typed(check, "store"))
+    let command = match given.subcommand() {
+        Some(("store", store)) => store.subcommand().filter(|(name, _)| matches!(*name, "check" | "compact")),
+        command => command.filter(|(name, _)| matches!(*name, "backup" | "restore")),
+    };
+    let is_typed = |command: &clap::ArgMatches, flag: &str| command.value_source(flag) == Some(clap::parser::ValueSource::CommandLine);
+    command.is_some_and(|(_, command)| is_typed(command, "data") && !is_typed(command, "store"))
 }
 
 /// Runs a command on a host's stored data.
@@ -150,12 +154,12 @@ fn run(command: Command, names_folder: bool, out: Output) -> crate::base::error:
     let ended = match command {
         Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args, out)),
         Command::Store(Store::Check(args)) => runtime.block_on(store_admin::check(*args, names_folder, out)),
-        Command::Store(Store::Compact(args)) => runtime.block_on(store_admin::compact(*args, out)),
+        Command::Store(Store::Compact(args)) => runtime.block_on(store_admin::compact(*args, names_folder, out)),
         Command::Store(Store::Repair(args)) => store_admin::repair(&args, out),
         Command::Store(Store::Migrate(args)) => runtime.block_on(backup_cmd::migrate(args, out)),
         Command::Store(Store::Stay(args)) => runtime.block_on(backup_cmd::stay(args, out)),
-        Command::Backup(args) => runtime.block_on(backup_cmd::backup(*args, out)),
-        Command::Restore(args) => runtime.block_on(backup_cmd::restore(*args, out)),
+        Command::Backup(args) => runtime.block_on(backup_cmd::backup(*args, names_folder, out)),
+        Command::Restore(args) => runtime.block_on(backup_cmd::restore(*args, names_folder, out)),
         Command::Doctor(args) => runtime.block_on(doctor::run(*args, out)),
         Command::Serve { .. } | Command::VerifyReceipt(_) | Command::Asks(_) => Ok(()),
     };
@@ -283,4 +287,29 @@ impl Signals {
 fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
     _ = writeln!(std::io::stderr(), "tollhouse: {}", full_message(error));
     ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typed_data_names_the_store_unless_a_database_is_typed_too() {
+        let cases: &[(&[&str], bool)] = &[
+            (&["backup", "--to", "kept", "--data", "here"], true),
+            (&["restore", "kept", "--data", "here"], true),
+            (&["store", "check", "--data", "here"], true),
+            (&["store", "compact", "--data", "here"], true),
+            (&["backup", "--to", "kept"], false),
+            (&["restore", "kept", "--data", "here", "--store", "postgres://db/tolls"], false),
+            (&["store", "check", "--store", "postgres://db/tolls"], false),
+            (&["store", "stay", "--data", "here"], false),
+            (&["serve", "--data", "here"], false),
+            (&["doctor", "--data", "here"], false),
+        ];
+        for (words, names) in cases {
+            let given = whole().try_get_matches_from(["tollhouse"].iter().chain(*words)).unwrap();
+            assert_eq!(names_folder(&given), *names, "{words:?}");
+        }
+    }
 }

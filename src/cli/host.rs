@@ -3,7 +3,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tollhouse_api::{
-    DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, OkResponse, PaymentResponse, ReceiptResponse,
+    DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, PaymentResponse, Readiness, ReceiptResponse,
     RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UnpaidHealth, UsageDay,
 };
 use tollhouse_base::plural::plural;
@@ -94,7 +94,11 @@ pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
     match command {
         None | Some(Host::Health) => session.out.print(&open(session, &["health"]).await?, health),
         Some(Host::Ready) => {
-            session.out.print(&open::<OkResponse>(session, &["health", "ready"]).await?, |_| "the host takes calls\n".to_owned())
+            let ready: Readiness = open(session, &["health", "ready"]).await?;
+            session.out.print(&ready, |Readiness { warnings, .. }| {
+                let warnings = warnings.iter().map(|warning| format!("warning: {}; {}\n", line(&warning.message), line(&warning.remedy)));
+                format!("the host takes calls\n{}", warnings.collect::<String>())
+            })
         }
         Some(Host::Manifest) => document::<Manifest<Value>>(session, &["ai", "manifest"]).await,
         Some(Host::Safety) => document::<SafetyPolicyResponse>(session, &["ai", "content-safety", "policy"]).await,

@@ -198,6 +198,8 @@ codes! {
         "Retry";
     NotReady "not_ready" SERVICE_UNAVAILABLE Host No "The host does not accept calls at the moment"
         "Use another host, or retry in a moment. `/health/ready` has the reason";
+    SourceUnavailable "source_unavailable" SERVICE_UNAVAILABLE Host No "The tool's source cannot be read on this host"
+        "A retry on this host does not help. The operator of the host must restore the source";
     SecretsUnavailable "secrets_unavailable" SERVICE_UNAVAILABLE Host No "A secret of the tool cannot be decrypted"
         "The operator of the host must fix this";
     AnswerLost "answer_lost" INTERNAL_SERVER_ERROR Host Yes "The payment was charged, and its answer is lost"

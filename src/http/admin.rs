@@ -36,7 +36,9 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("ReviewVerdict")
             .answers("OwnEndpointResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownEndpoint, Code::NothingToReview, Code::RevisionChanged]),
-        post("/ai/admin/rescan", "rescan", "scans builders' endpoints with the rules in force", rescan).answers("RescanResponse"),
+        post("/ai/admin/rescan", "rescan", "scans builders' endpoints with the rules in force", rescan)
+            .answers("RescanResponse")
+            .fails(&[Code::SourceUnavailable]),
     ]
 }
 

@@ -36,7 +36,8 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("DryRunRequest")
             .answers("DryRunResponse")
             .fails(OF_UPLOADS)
-            .fails(&[Code::InvalidMember, Code::InvalidInput, Code::UnknownVersion, Code::UnderReview, Code::SecretsUnavailable]),
+            .fails(&[Code::InvalidMember, Code::InvalidInput, Code::UnknownVersion, Code::UnderReview])
+            .fails(&[Code::SourceUnavailable, Code::SecretsUnavailable]),
     ]
 }
 

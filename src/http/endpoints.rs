@@ -53,14 +53,14 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("EndpointPatch")
             .answers("EndpointChangeResponse")
             .fails(OF_UPLOADS)
-            .fails(&[Code::UnknownVersion, Code::RevisionChanged, Code::UnderReview, Code::TakenDown]),
+            .fails(&[Code::UnknownVersion, Code::RevisionChanged, Code::UnderReview, Code::TakenDown, Code::SourceUnavailable]),
         delete("/ai/endpoints/{slug}", "deleteEndpoint", "removes it", remove)
             .reads_headers(&["If-Match"])
             .answers("DeleteEndpointResponse")
             .fails(&[Code::RevisionChanged, Code::TakenDown, Code::TooManyEndpoints]),
         get("/ai/endpoints/{slug}/source", "getSource", "a version's handler as it was uploaded", source)
             .answers("EndpointSourceResponse")
-            .fails(&[Code::UnknownVersion]),
+            .fails(&[Code::UnknownVersion, Code::SourceUnavailable]),
     ]
 }
 

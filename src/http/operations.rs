@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tollhouse_api::{Health, OkResponse, StoredHealth, StoredSize, True};
+use tollhouse_api::{Health, HealthWarning, OkResponse, Readiness, StoredHealth, StoredSize, True};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
 use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
             "reports whether the host accepts calls: the store commits, other hosts are visible, and workers start",
             ready,
         )
-        .answers("OkResponse"),
+        .answers("Readiness"),
     ]
 }
 
@@ -38,13 +38,16 @@ async fn live() -> Json<OkResponse> {
 }
 
 /// Responds with success if the host can take calls: the store commits, other hosts are visible, and workers start.
-async fn ready(State(http): State<Http>) -> JsonResult<OkResponse> {
-    check_commits(&*http.store, STORE_TIMEOUT).await?;
+async fn ready(State(http): State<Http>) -> JsonResult<Readiness> {
+    // These are not logged as errors of a request, because probes come several times a second.
+    let away = |reason: &str| ApiError::new(Code::StoreUnavailable, reason).retry_after(1);
+    let committed = check_commits(&*http.store, STORE_TIMEOUT).await;
+    committed.map_err(|_| away("the store does not accept commits; the log has the reason"))?;
     if http.replica.is_fenced() {
-        return Err(StoreError::Away("the other hosts of the store cannot be reached".to_owned()).into());
+        return Err(away("the host cannot read the changes of other hosts, or renew its lease"));
     }
     if let Some(apart) = http.replica.clock_is_wrong() {
-        return Err(StoreError::Away(apart).into());
+        return Err(away(&apart));
     }
     if http.shared.shutdown.announced() {
         return Err(ApiError::new(Code::Busy, "the host is shutting down"));
@@ -52,7 +55,13 @@ async fn ready(State(http): State<Http>) -> JsonResult<OkResponse> {
     if http.pool.cannot_start() {
         return Err(ApiError::new(Code::Busy, "no worker can be started; `/health` has the reason in `sandbox.startsFail`"));
     }
-    Ok(Json(OkResponse { ok: True }))
+    // Other tools work without these objects. One lost object must not stop all hosts of its store.
+    Ok(Json(Readiness { ok: True, warnings: objects_warning(&http).into_iter().collect() }))
+}
+
+fn objects_warning(http: &Services) -> Option<HealthWarning> {
+    let remedy = "run `tollhouse doctor` on this machine, which names an example; `tollhouse store check` lists all";
+    (http.objects_warning)().map(|message| HealthWarning { code: "objects_missing".into(), message, remedy: remedy.into() })
 }
 
 /// Returns an error while the store rejects commits or does not complete one in time, because no payment could be
@@ -89,7 +98,7 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         stored,
         disk: json!(http.disk.usage()),
         intake: http.shared.intake.status(),
-        warnings: http.shared.proxies.warnings(),
+        warnings: http.shared.proxies.warnings().into_iter().chain(objects_warning(&http)).collect(),
     })
 }
 

@@ -8,10 +8,10 @@ use tollhouse_api::{
 use tollhouse_front::{Code, body::SMALL_BODY_BYTES, header_names};
 use tollhouse_money::RouteStart;
 
-use crate::{Answer, Body, CpuBudget, HeaderValue, Http, IntoResponse as _, Json, Response, Route, State, header, open};
+use crate::{Answer, Body, CpuBudget, HeaderValue, Http, IntoResponse as _, Json, Response, Route, State, codes, header, open};
 
 /// Error codes of quotes with a route.
-const ROUTE_FIELDS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];
+const ROUTE_FIELDS: &[Code] = codes![InvalidMember UnknownEndpoint EndpointPaused NoRoute RoutesUnavailable SourceUnavailable];
 
 pub(super) fn routes() -> Vec<Route> {
     let seller_codes = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];

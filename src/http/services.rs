@@ -101,6 +101,8 @@ pub struct Services {
     pub receipt_keys: Arc<PublishedKeys>,
     /// Disk use of the data folder.
     pub disk: Arc<Disk>,
+    /// Returns a warning if objects that rows name cannot be found on this host.
+    pub objects_warning: Box<dyn Fn() -> Option<String> + Send + Sync>,
     /// Gathers metrics of the host.
     pub gather: Gather,
     /// Whether clients on this machine can read those metrics without a token.

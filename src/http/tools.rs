@@ -35,7 +35,7 @@ pub(super) const OF_PAYMENTS: &[Code] = codes![
 pub(super) const OF_CALLS: &[Code] = codes![
     InvalidJson Unauthorized BuilderSuspended UnknownEndpoint BodyTooSlow Cancelled EndpointPaused BodyTooLarge
     UnsupportedMediaType InvalidInput HandlerFailed InvalidOutput WallTimeExceeded CpuTimeExceeded MemoryExceeded
-    OutputTooLarge OpLimitExceeded SchemaTooCostly SandboxCrashed SecretsUnavailable
+    OutputTooLarge OpLimitExceeded SchemaTooCostly SandboxCrashed SourceUnavailable SecretsUnavailable
 ];
 
 pub(super) fn routes() -> Vec<Route> {

@@ -21,7 +21,7 @@ use tollhouse_base::{clock::Timestamp, lock::Lock, offload::run_blocking};
 use tollhouse_call::{Call, CallError, CompletedCall, Progress};
 use tollhouse_front::{ApiError, Quota, QuotaShare, network};
 use tollhouse_money::{OfferedPayment, PaymentId};
-use tollhouse_store::{Batch, Durability, Row, StoreError, update};
+use tollhouse_store::{Batch, Durability, Row, StoreError, log_unavailable, update};
 
 use self::{
     record::{PAID_MS, TASKS, TaskAnswer, TaskRecord, TaskState, as_object, completed, is_id, new_id},
@@ -100,7 +100,7 @@ impl Tasks {
                 let Some(tasks) = weak.upgrade() else { return };
                 let expired = if sweep == 0 { tasks.expire().await } else { Ok(()) };
                 if let Err(error) = expired.and(tasks.expire_unpaid().await) {
-                    tracing::error!(%error, "expired tasks could not be removed");
+                    log_unavailable(&error, "removing expired tasks");
                 }
                 drop(tasks);
                 tokio::time::sleep(SWEEP).await;

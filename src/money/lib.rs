@@ -30,7 +30,6 @@ mod config_error;
 mod credit;
 mod facilitator;
 pub mod ledger;
-mod log_gate;
 mod money_kind;
 mod network;
 pub mod payer;

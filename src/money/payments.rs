@@ -37,6 +37,7 @@ use tollhouse_base::{
     boxed,
     clock::{Clock, Timestamp},
     lock::Lock,
+    log_gate::LogGate,
 };
 use tollhouse_objects::Objects;
 use tollhouse_replica::{Replica, SharedCounts};
@@ -52,7 +53,6 @@ use super::{
     AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, OfferedX402, PaymentConfig, PaymentId,
     ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
     credit::CreditHold,
-    log_gate::LogGate,
     payments::{
         alarms::Alarms,
         balance_holds::{BalanceHold, BalanceHolds},

@@ -9,6 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use object_store::{
     Error, ObjectStore, ObjectStoreExt as _, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
@@ -35,6 +36,11 @@ pub trait Bucket: Send + Sync + 'static {
 
     /// Removes the blob with this name, if it exists.
     async fn delete(&self, name: &str) -> io::Result<()>;
+
+    /// Returns whether there is a blob with this name.
+    async fn has(&self, name: &str) -> io::Result<bool> {
+        Ok(self.get(name).await?.is_some())
+    }
 
     /// Returns whether every host that shares the store can access the blobs. A folder may be local to one machine.
     fn is_everywhere(&self) -> bool {
@@ -133,13 +139,14 @@ impl ObjectLayout {
         Self { blobs: Arc::new(InMemory::new()), is_everywhere: false }
     }
 
-    /// Returns whether there is a blob with this name.
-    pub async fn has(&self, name: &str) -> io::Result<bool> {
-        match self.blobs.head(&path(name)?).await {
-            Ok(_) => Ok(true),
-            Err(Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(io::Error::other(error)),
+    /// Counts the blobs, up to `max`.
+    pub async fn count_up_to(&self, max: usize) -> io::Result<usize> {
+        let (mut blobs, mut count) = (self.blobs.list(None).take(max), 0);
+        while let Some(blob) = blobs.next().await {
+            blob.map_err(io::Error::other)?;
+            count += 1;
         }
+        Ok(count)
     }
 
     /// Checks that the bucket exists and can be read, by requesting a blob that cannot exist.
@@ -199,6 +206,14 @@ impl Bucket for ObjectLayout {
         match self.blobs.delete(&path(name)?).await {
             Err(error) if !matches!(error, Error::NotFound { .. }) => Err(io::Error::other(error)),
             _ => Ok(()),
+        }
+    }
+
+    async fn has(&self, name: &str) -> io::Result<bool> {
+        match self.blobs.head(&path(name)?).await {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(io::Error::other(error)),
         }
     }
 

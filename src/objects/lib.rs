@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 mod bucket;
+mod sample;
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -17,10 +18,13 @@ use futures_util::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, Semaphore};
 use tollhouse_base::clock::{Clock, Timestamp};
-use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, schema};
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, log_unavailable, schema};
 
 use self::bucket::new_name;
-pub use self::bucket::{Bucket, BucketError, BucketLocation, ObjectLayout};
+pub use self::{
+    bucket::{Bucket, BucketError, BucketLocation, ObjectLayout},
+    sample::{SampleReport, SampledObject},
+};
 
 /// How long a name stays reserved, in milliseconds. No row may reference the object after that.
 const PROMISED_MS: u64 = 24 * 3_600 * 1_000;
@@ -139,7 +143,7 @@ impl Objects {
         tokio::spawn(async move {
             while let Some(objects) = objects.upgrade() {
                 if let Err(error) = objects.collect().await {
-                    tracing::warn!(%error, "the store was unavailable for deleting unused objects");
+                    log_unavailable(&error, "deleting unused objects");
                 }
                 drop(objects);
                 _ = tokio::time::timeout(COLLECT_EVERY, to_collect.notified()).await;
@@ -196,6 +200,15 @@ impl Objects {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("the content of object {name} has changed")));
         }
         Ok(found)
+    }
+
+    /// Looks for each object of a sample.
+    ///
+    /// # Errors
+    ///
+    /// The bucket cannot be read.
+    pub async fn look_for(&self, sample: Vec<SampledObject>) -> io::Result<SampleReport> {
+        SampleReport::of(&*self.bucket, sample).await
     }
 
     /// Marks objects as unused, in the commit that deletes the rows which reference them.

@@ -185,6 +185,21 @@ async fn a_folder_has_only_objects_with_generated_names() {
 }
 
 #[tokio::test]
+async fn missing_objects_of_a_sample_are_listed() {
+    let root = tempfile::tempdir().unwrap();
+    let stored = ObjectLayout::at(&BucketLocation::Folder(root.path().to_owned())).unwrap();
+    let (name, lost) = (new_name().unwrap(), new_name().unwrap());
+    stored.put(&name, "hello".into()).await.unwrap();
+    let object = |name: &String| SampledObject { name: name.clone(), what: format!("the file {name}") };
+    let report = SampleReport::of(&stored, vec![object(&lost), object(&name)]).await.unwrap();
+    assert_eq!((report.checked, &report.missing), (2, &vec![object(&lost)]));
+    assert_eq!(report.clone().confirmed_by(&report), report);
+    let earlier = SampleReport { checked: 2, missing: vec![object(&name)] };
+    assert!(report.confirmed_by(&earlier).missing.is_empty(), "its row was replaced in between");
+    assert_eq!((stored.count_up_to(9).await.unwrap(), stored.count_up_to(0).await.unwrap()), (1, 0));
+}
+
+#[tokio::test]
 async fn an_unreachable_blob_is_not_reported_as_absent() {
     let root = tempfile::tempdir().unwrap();
     let stored = ObjectLayout::at(&BucketLocation::Folder(root.path().to_owned())).unwrap();

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tollhouse_store::{Changes, CommittedChange, StoreError};
 
-use super::{RENEW_AGAIN, RENEW_EVERY, RENEW_WITHIN, Replica, formats::JoinError};
+use super::{RENEW_AGAIN, RENEW_EVERY, RENEW_WITHIN, Replica, formats::JoinError, outage};
 
 /// How often the change log is polled.
 const POLL_EVERY: Duration = Duration::from_millis(100);
@@ -54,10 +54,13 @@ impl Replica {
         // Apply changes made before others saw the lease, which did not wait for this replica.
         self.poll(&*followed).await?;
         let followed = Arc::downgrade(&followed);
+        let (watched, while_followed) = (Arc::downgrade(self), followed.clone());
+        let is_fenced = move || Some(watched.upgrade().filter(|_| while_followed.strong_count() > 0)?.is_fenced());
         let tasks = [
             tokio::spawn(poll_loop(Arc::downgrade(self), followed.clone())),
             tokio::spawn(hold_lease(Arc::downgrade(self), followed.clone(), Arc::clone(&self.last_applied))),
             tokio::spawn(run_sweeps(Arc::downgrade(self), followed)),
+            tokio::spawn(outage::watch(is_fenced)),
         ];
         self.tasks.lock().extend(tasks);
         Ok(())

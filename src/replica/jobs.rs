@@ -61,7 +61,7 @@ impl Replica {
         let done = work(turn.clone()).await;
         let wait = if done.is_ok() { every } else { Duration::ZERO };
         if let Err(error) = self.end_turn(turn.clone(), wait).await {
-            tracing::warn!(job, %error, "a job could not be released; the host will try again");
+            tracing::debug!(job, %error, "a job could not be released; the host will try again");
             self.end_later(job.to_owned(), turn, wait);
         }
         done.map(Some)

@@ -34,6 +34,7 @@ mod formats;
 mod jobs;
 mod keys;
 mod lease;
+mod outage;
 mod versions;
 
 use std::{

@@ -38,7 +38,7 @@ pub use self::{
     write::{Add, Check, SumLimit, Write},
 };
 
-pub use self::maintenance::maintain;
+pub use self::maintenance::{log_unavailable, maintain};
 
 mod add;
 mod batch;

@@ -2,10 +2,24 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use tollhouse_base::log_gate::LogGate;
+
 use super::StoreError;
 
+/// Limits the log lines of all background work together, because all of it fails again and again while the store is unavailable.
+static UNAVAILABLE: LogGate = LogGate::every(Duration::from_secs(60));
+
+/// Logs that `what` failed, which will be tried again. Only one line a minute of all such work is a warning, and the others are at
+/// the level `debug`.
+pub fn log_unavailable(error: &StoreError, what: &str) {
+    match UNAVAILABLE.pass() {
+        Some(skipped) => tracing::warn!(%error, skipped, "the store was unavailable for {what}; the host will try again"),
+        None => tracing::debug!(%error, "the store was unavailable for {what}"),
+    }
+}
+
 /// Starts a task that runs `turn` at once and then every `period`. Each turn gets its number, from 0 on. If the store
-/// is unavailable, the failed turn is logged as `what` and left to the next one. The task ends when nobody else holds
+/// is unavailable, the failed turn is [logged](log_unavailable) as `what` and left to the next one. The task ends when nobody else holds
 /// `of`. Call it inside a tokio runtime.
 pub fn maintain<T, Turn>(of: &Arc<T>, period: Duration, what: &'static str, turn: impl Fn(Arc<T>, u64) -> Turn + Send + 'static)
 where
@@ -19,7 +33,7 @@ where
             tick.tick().await;
             let Some(of) = of.upgrade() else { return };
             if let Err(error) = turn(of, number).await {
-                tracing::warn!(%error, "the store was unavailable for {what}");
+                log_unavailable(&error, what);
             }
         }
     });

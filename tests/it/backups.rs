@@ -140,6 +140,11 @@ pub(crate) async fn restore(from: &Path, data: &Path, env: &[(&str, &str)]) -> R
     run(&["restore", from.to_str().unwrap(), "--data", data.to_str().unwrap()], env).await
 }
 
+/// Restores to a database. `data` has the keys.
+async fn restore_to_database(from: &Path, data: &Path, url: &str) -> Result<String, String> {
+    run(&["restore", from.to_str().unwrap(), "--data", data.to_str().unwrap(), "--store", url], &[]).await
+}
+
 /// Creates a folder for a host with the keys of another one.
 pub(crate) fn folder_with_keys(of: &Path) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -248,17 +253,18 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
 
         let folder = folder_with_keys(&data);
         let url = server.schema().await;
-        restore(dump, &folder.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
+        restore_to_database(dump, &folder.path().join("data"), &url).await.unwrap();
         let in_database = how().env("TOLLHOUSE_STORE", &url).start_in(folder).await;
         assert_eq!(is_of_one_moment(&in_database, &fixture, &paid, started, ended).await, settled);
         // Back from the database to a folder, but never over existing rows.
         let (stored, again) = (tempfile::tempdir().unwrap(), folder_with_keys(&data));
         let from = in_database.folder().join("data");
-        let args = ["backup", "--to", stored.path().to_str().unwrap(), "--data", from.to_str().unwrap()];
-        run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
-        let refused = restore(stored.path(), &again.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
+        let args = ["backup", "--to", stored.path().to_str().unwrap(), "--data", from.to_str().unwrap(), "--store", url.as_str()];
+        run(&args, &[]).await.unwrap();
+        let refused = restore_to_database(stored.path(), &again.path().join("data"), &url).await.unwrap_err();
         assert!(refused.contains("store is not empty"), "{refused}");
-        restore(stored.path(), &again.path().join("data"), &[]).await.unwrap();
+        // A typed `--data` names the folder, even if a variable names a database.
+        restore(stored.path(), &again.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
         let host = how().start_in(again).await;
         assert_eq!(is_of_one_moment(&host, &fixture, &paid, started, ended).await, settled);
     }

@@ -165,4 +165,11 @@ async fn metrics_and_health_answer_soon_while_the_database_is_down() {
     }
     server.run();
     eventually("the store is available again", Duration::from_secs(60), async || (available().await.0 == "1").then_some(())).await;
+    // The outage is two plain lines in the log, whatever background work failed meanwhile.
+    let ended = async || host.log().contains("the host takes calls again, after ").then_some(());
+    eventually("the end of the outage is in the log", Duration::from_secs(60), ended).await;
+    let log = host.log();
+    let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!((count("the host takes no calls: "), count("the host takes calls again, after ")), (1, 1), "{log}");
+    assert!(count("the store was unavailable for ") <= 2 && count("a job could not be released") == 0, "{log}");
 }

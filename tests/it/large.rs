@@ -55,6 +55,13 @@ async fn a_tool_with_unreadable_source_is_refused_before_payment() {
     host.restart().await;
     let alongside = host.folder().join("beside");
     fs::rename(&files, &alongside).unwrap();
+    // A lost source has its own code, because a retry does not help.
+    let lost = host.call("long", &json!({})).await;
+    assert_eq!(lost.header("retry-after"), None);
+    lost.fails(503, "source_unavailable", "host");
+    host.call_paid("long", &json!({}), &payment).await.fails(503, "source_unavailable", "host");
+    host.manage(Method::GET, "/ai/endpoints/long/source", &json!(null)).await.fails(503, "source_unavailable", "host");
+    assert_eq!(host.payment(&payment.id()).await, None, "nobody has looked at it");
     fs::write(&files, "no folder").unwrap();
     host.call("long", &json!({})).await.fails(503, "store_unavailable", "host");
     host.call_paid("long", &json!({}), &payment).await.fails(503, "store_unavailable", "host");

@@ -385,3 +385,27 @@ async fn commands_on_a_data_folder_say_that_the_store_is_in_a_database() {
         }
     }
 }
+
+/// Regression test: `backup` and `restore` used the database of `TOLLHOUSE_STORE` in place of a typed `--data`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn typed_data_names_the_store_even_if_a_variable_names_a_database() {
+    let (mut host, _) = sold(Host::builder(), 3).await;
+    host.kill9();
+    let folder = host.folder();
+    let fresh = folder.join("fresh");
+    fs::create_dir(&fresh).unwrap();
+    for name in ["master-key", "receipt-key.pem"] {
+        fs::copy(folder.join("data").join(name), fresh.join(name)).unwrap();
+    }
+    let database = [("TOLLHOUSE_STORE", "postgres://tollhouse@127.0.0.1:1/tolls")];
+    for args in [
+        &["backup", "--data", "data", "--to", "kept"][..],
+        &["restore", "kept", "--data", "fresh"],
+        &["store", "check", "--data", "fresh"],
+        &["store", "compact", "--data", "fresh"],
+        &["ledger", "check", "--data", "fresh"],
+    ] {
+        let answer = run(folder, args, &database).await;
+        assert!(answer.status.success(), "{args:?}: {answer:?}");
+    }
+}

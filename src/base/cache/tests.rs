@@ -20,15 +20,16 @@ async fn waiters_see_a_build_failure_and_later_callers_retry() {
     let mut turn = ready.turn(&"it").await;
     let waits = || async {
         let started = Instant::now();
-        ready.turn(&"it").await.failed_since(started).map(str::to_owned)
+        ready.turn(&"it").await.failed_since(started).cloned()
     };
+    let away = BuildError { reason: "away".to_owned(), is_permanent: false };
     let fails = async {
         tokio::task::yield_now().await;
-        turn.fail("away".to_owned());
+        turn.fail(away.clone());
         drop(turn);
     };
     let (first, second, ()) = tokio::join!(waits(), waits(), fails);
-    assert_eq!((first.as_deref(), second.as_deref()), (Some("away"), Some("away")));
+    assert_eq!((first.as_ref(), second.as_ref()), (Some(&away), Some(&away)));
     assert_eq!(waits().await, None);
     assert!(ready.making.lock().is_empty());
 }

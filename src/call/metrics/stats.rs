@@ -11,7 +11,7 @@ use std::{
 };
 
 use tollhouse_base::id::EndpointId;
-use tollhouse_store::{Direction, Range, StoreError, TerminatedText};
+use tollhouse_store::{Direction, Range, StoreError, TerminatedText, log_unavailable};
 
 use super::{
     Metrics, OF_ALL, SOME, Span,
@@ -54,7 +54,7 @@ impl Metrics {
                     Ok(false) if metrics.recent.lock().is_counted() => REST,
                     Ok(false) => FIRST_REST,
                     Err(error) => {
-                        tracing::warn!(%error, "calls could not be counted; the host will try again");
+                        log_unavailable(&error, "counting calls");
                         COUNT_AGAIN
                     }
                 };

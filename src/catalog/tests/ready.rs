@@ -112,6 +112,6 @@ async fn cached_endpoints_are_found_while_the_store_is_down() {
     faulty.fail_reads();
     assert!(Arc::ptr_eq(&catalog.find("tool").await.unwrap().unwrap(), &stored));
     let Some(away) = away else { panic!("one of them was evicted") };
-    assert!(matches!(catalog.find(away).await, Err(StoreError::Away(_))));
+    assert!(matches!(catalog.find(away).await, Err(FindError::Store(StoreError::Away(_)))));
     assert!(catalog.find("unknown").await.unwrap().is_none());
 }

@@ -147,7 +147,7 @@ async fn unreadable_source_is_retried_at_the_next_call() {
     std::fs::write(&objects, "no folder").unwrap();
     receives(host).await;
     assert!(running.grant.now().capabilities.kv && host.find_cached("tool").is_none());
-    assert!(matches!(host.find("tool").await, Err(StoreError::Away(_))));
+    assert!(matches!(host.find("tool").await, Err(FindError::Store(StoreError::Away(_)))));
     let paused = host.update("tool", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
     assert!(paused.lacks_source() && host.find_cached("tool").is_none());
     host.update("tool", patch(json!({ "status": "active" })), None, ChangedBy::Admin).await.unwrap();
@@ -354,4 +354,22 @@ async fn rescan_continues_after_the_bucket_was_down() {
     due().await.unwrap();
     assert!(fixture.catalog.unscanned.lock().is_none());
     assert!(!fixture.catalog.rescan_is_due().await.unwrap());
+}
+
+#[tokio::test]
+async fn sample_names_sources_in_objects_and_finds_lost_ones() {
+    let fixture = Fixture::over(Arc::new(MemoryStore::new())).await;
+    let catalog = &fixture.catalog;
+    for slug in ["short", "tool"] {
+        catalog.create(draft(slug), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    }
+    runs(catalog, "tool", source("x")).await;
+    let sample = catalog.sample_sources().await.unwrap();
+    assert_eq!(sample.iter().map(|object| &*object.what).collect::<Vec<_>>(), ["the source of the tool `tool`"]);
+    let of_versions = sample_sources(&*fixture.store, vec![]).await.unwrap();
+    assert!(of_versions.len() == 1 && of_versions[0].name == sample[0].name, "{of_versions:?}");
+    let missing = async || catalog.sources.objects.look_for(catalog.sample_sources().await.unwrap()).await.unwrap().missing;
+    assert!(missing().await.is_empty());
+    std::fs::remove_file(fixture.objects().remove(0)).unwrap();
+    assert_eq!(missing().await, sample);
 }

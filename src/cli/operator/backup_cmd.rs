@@ -69,22 +69,42 @@ pub(crate) struct StayArgs {
 }
 
 impl HostLocation {
-    pub(crate) fn home(self) -> Result<Home, Box<dyn Error>> {
+    /// Returns the location of the stored data, and whether a database of the settings was ignored.
+    ///
+    /// If the command line names the folder (`names_folder`) and it contains a store, it takes precedence over a database that
+    /// only a variable or the settings file names. So no command reads or changes a host's database instead of that folder.
+    pub(crate) fn home(self, names_folder: bool) -> Result<(Home, bool), Box<dyn Error>> {
+        let mut home = self.of_settings()?;
+        let ignores_database = names_folder && home.data.join("store").exists() && home.database.take().is_some();
+        Ok((home, ignores_database))
+    }
+
+    /// Returns the location to restore to. The rule is that of [`HostLocation::home`], but the folder need not contain a store.
+    fn new_home(self, names_folder: bool) -> Result<Home, Box<dyn Error>> {
+        let mut home = self.of_settings()?;
+        if names_folder {
+            home.database = None;
+        }
+        Ok(home)
+    }
+
+    fn of_settings(self) -> Result<Home, Box<dyn Error>> {
         let flags = Flags { host: self.host, secret: self.secret, ..Flags::default() };
         Ok(flags.over_file(&self.config)?.home()?)
     }
 }
 
-pub(crate) async fn backup(args: BackupArgs, out: Output) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn backup(args: BackupArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
-    let stored = app::back_up(&args.of.home()?, &args.to).await?;
+    let (home, _) = args.of.home(names_folder)?;
+    let stored = app::back_up(&home, &args.to).await?;
     out.print(&stored, |stored| format!("backup written and verified: {stored}\n"))?;
     complete(&stored)
 }
 
-pub(crate) async fn restore(args: RestoreArgs, out: Output) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn restore(args: RestoreArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
-    let stored = app::restore_to(&args.to.home()?, &args.from).await?;
+    let stored = app::restore_to(&args.to.new_home(names_folder)?, &args.from).await?;
     out.print(&stored, |stored| format!("restored the backup of {} and verified it: {stored}\n", stored.header.at))?;
     complete(&stored)
 }

@@ -3,6 +3,7 @@
 
 mod engine;
 mod findings;
+mod objects;
 mod profile;
 mod public;
 mod unresolved;
@@ -89,13 +90,21 @@ async fn machine_of(flags: Flags, reported: &mut Findings) -> Result<(), Box<dyn
     }
     reported.add(machine::examine())?;
     reported.add(reached(flags.clone()))?;
-    if let Some(config) = home.ok().and_then(|home| home.database) {
-        let away = "check the address, the user, the password, and that this machine can reach the database";
-        match database::examine(&config).await {
-            Ok(examined) => reported.add(examined.findings())?,
-            Err(error) => reported.add([Finding::error("database", &error, away)])?,
+    if let Ok(home) = &home {
+        let mut is_reachable = true;
+        if let Some(config) = &home.database {
+            let away = "check the address, the user, the password, and that this machine can reach the database";
+            let examined = database::examine(config).await;
+            is_reachable = examined.is_ok();
+            match examined {
+                Ok(examined) => reported.add(examined.findings())?,
+                Err(error) => reported.add([Finding::error("database", &error, away)])?,
+            }
+            reported.add(kind_of_money(config, &flags).await)?;
         }
-        reported.add(kind_of_money(&config, &flags).await)?;
+        if is_reachable {
+            reported.add(objects::examine(home).await)?;
+        }
     }
     reported.add(facilitators(flags.money, flags.host.listen).await)?;
     Ok(())

@@ -30,21 +30,17 @@ pub(crate) struct RepairArgs {
     confirm: ConfirmArgs,
 }
 
-/// Checks the store in the folder or the database.
-///
-/// If the command line names the folder (`names_folder`) and it contains a store, it takes precedence over a database of the
-/// settings. So the check of a restored backup never reads a host's database instead.
+/// Checks the store in the folder or the database, whichever [`HostLocation::home`] names.
 pub(crate) async fn check(args: CheckArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
-    let mut home = args.of.home()?;
+    let (home, ignores_database) = args.of.home(names_folder)?;
     let folder = home.data.join("store");
-    let unchecked = if names_folder && folder.exists() { home.database.take() } else { None };
     let mut reported = CheckOutput { found: vec![], wrong: vec![], out };
-    reported.found(match (&home.database, unchecked) {
+    reported.found(match (&home.database, ignores_database) {
         (Some(_), _) => "checking the database of the settings".to_owned(),
-        (None, Some(_)) => {
+        (None, true) => {
             format!("checking the store in `{}`; to check the database of the settings, leave out `--data`", folder.display())
         }
-        (None, None) => format!("checking the store in `{}`", folder.display()),
+        (None, false) => format!("checking the store in `{}`", folder.display()),
     })?;
     if home.database.is_none() {
         let StoreReport { found, damages, archive, .. } = sled::check(&folder, &home.store)?;
@@ -60,7 +56,7 @@ pub(crate) async fn check(args: CheckArgs, names_folder: bool, out: Output) -> R
         }
     }
     let app::CheckedRows { flaws, ledger } = app::check_rows(&home).await?;
-    reported.found(format!("compared {} rows and contents", flaws.checked_count))?;
+    reported.found(format!("compared {} and contents", plural(flaws.checked_count, "row")))?;
     let left_out = flaws.count.saturating_sub(flaws.listed.len() as u64);
     for flaw in flaws.listed {
         reported.wrong("wrong", flaw)?;
@@ -112,8 +108,8 @@ impl CheckOutput {
     }
 }
 
-pub(crate) async fn compact(args: CheckArgs, out: Output) -> Result<(), Box<dyn Error>> {
-    let home = args.of.home()?;
+pub(crate) async fn compact(args: CheckArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
+    let (home, _) = args.of.home(names_folder)?;
     if home.database.is_some() {
         return Err("the store is in a database, which reuses free space on its own (autovacuum); to return the space to the disk, \
                     run `VACUUM (FULL, ANALYZE) tollhouse_row`, which blocks every host until it is done"
@@ -121,7 +117,7 @@ pub(crate) async fn compact(args: CheckArgs, out: Output) -> Result<(), Box<dyn 
     }
     let (before, after) = app::compact(&home).await?;
     let body = json!({ "bytesBefore": before, "bytesAfter": after });
-    Ok(out.print(&body, |_| format!("compacted the store from {before} to {after} bytes\n"))?)
+    Ok(out.print(&body, |_| format!("compacted the store from {before} to {}\n", plural(after, "byte")))?)
 }
 
 pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error>> {

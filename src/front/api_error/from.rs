@@ -3,14 +3,15 @@
 //! Only this crate knows API codes. No match that chooses a code has a `_` arm, so a new error does not compile until
 //! it has a code.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use tokio::task::JoinError;
 use tollhouse_account::{builder::BuilderError, session::SessionError};
+use tollhouse_base::log_gate::LogGate;
 use tollhouse_call::{CallError, QuoteError, SellerError};
 use tollhouse_capability::secret::SecretError;
-use tollhouse_catalog::{IndexLoading, PublishError};
+use tollhouse_catalog::{FindError, IndexLoading, PublishError};
 use tollhouse_money::{
     CreditError, LedgerError, QuoteRefusal, ReconcileError, Refusal, ResolutionError, RouteError, payout::PayoutError, refund::RefundError,
 };
@@ -23,6 +24,9 @@ use crate::Code;
 
 /// Seconds after which to repeat a search that arrived while the search index was loading.
 const SEARCHED_AGAIN_SECS: u64 = 5;
+
+/// Limits the lines about requests that fail while the store is unavailable.
+static STORE_FAILED: LogGate = LogGate::every(Duration::from_secs(10));
 
 /// Logs what went wrong in the host. The caller only gets the code `internal`.
 macro_rules! internal {
@@ -67,6 +71,7 @@ impl Code {
             CallError::Stopped(reason) => Self::from_stop(reason),
             CallError::Cancelled => Code::Cancelled,
             CallError::Store(_) => Code::StoreUnavailable,
+            CallError::SourceLost(_) => Code::SourceUnavailable,
             CallError::SecretsUnavailable => Code::SecretsUnavailable,
             CallError::Internal => Code::CallLost,
         }
@@ -177,6 +182,15 @@ impl From<QuoteError> for ApiError {
     }
 }
 
+impl From<FindError> for ApiError {
+    fn from(error: FindError) -> Self {
+        match error {
+            FindError::Store(store) => store.into(),
+            lost @ FindError::SourceLost(_) => CallError::from(lost).into(),
+        }
+    }
+}
+
 impl From<CallError> for ApiError {
     fn from(error: CallError) -> Self {
         Self::from(&error)
@@ -199,7 +213,10 @@ impl From<JoinError> for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        tracing::error!(%error, "the store failed during a request");
+        match STORE_FAILED.pass() {
+            Some(skipped) => tracing::error!(%error, skipped, "the store failed during a request"),
+            None => tracing::debug!(%error, "the store failed during a request"),
+        }
         Self::from(Code::StoreUnavailable).retry_after(1)
     }
 }
@@ -237,7 +254,8 @@ impl AboutBody for PublishError {
             PublishError::NothingToDecide => ApiError::new(Code::NothingToReview, message),
             PublishError::Pool(pool) => CallError::from(pool).into(),
             PublishError::Store(store) => store.into(),
-            PublishError::Source(_) | PublishError::Lost(_) => StoreError::Away(message).into(),
+            PublishError::Source(_) => StoreError::Away(message).into(),
+            PublishError::Lost(_) => ApiError::new(Code::SourceUnavailable, message),
             PublishError::Corrupt(_) | PublishError::Shipped(_) => internal!(message, "could not read or publish a tool"),
         }
     }

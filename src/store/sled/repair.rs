@@ -208,7 +208,7 @@ fn look_at(store: &Path) -> Result<StoreReport, OpenError> {
     };
     let CheckpointContents { base, rows, holds_from } = checkpoint;
     if rows > 0 {
-        checked.found.push(format!("the checkpoint of frame {} contains {rows} rows", base.sequence));
+        checked.found.push(format!("the checkpoint of frame {} contains {}", base.sequence, plural(rows, "row")));
     }
     let mut last = base.sequence;
     match check_frames(store, base, &mut last, |_| true) {

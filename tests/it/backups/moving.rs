@@ -82,7 +82,9 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     let stored = super::back_up(&data, to.path()).await.unwrap_err();
     assert!(stored.contains(&format!("was moved to {url}")), "a backup would be of the moment before: {stored}");
     let args = ["backup", "--to", to.path().to_str().unwrap(), "--data", data.to_str().unwrap()];
-    run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
+    let stored = run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
+    assert!(stored.contains("use `--store` beside `--data`"), "a typed `--data` names the folder: {stored}");
+    run(&[&args[..], &["--store", url.as_str()]].concat(), &[]).await.unwrap();
     fixture.host.set("TOLLHOUSE_STORE", &url);
     fixture.host.restart().await;
     has_all(&fixture, &fixture.host, &paid).await;
@@ -155,4 +157,31 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_again() {
     let refused = migrate(&other.data(), &url).await.unwrap_err();
     assert!(refused.contains("only a part of a store") || refused.contains("not empty"), "{refused}");
     assert_eq!(backend(&other.host).await, "sled");
+}
+
+/// A long source is an object in the folder of the first host, which another host does not have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_without_the_objects_of_a_moved_store_reports_it() {
+    let mut host = how().start().await;
+    let lines: String = (0..2_000).map(|line| format!("// line {line}\n")).collect();
+    host.publish(&js("long", 0.0, &format!("{lines}export default () => ({{ read: true }});"))).await;
+    let server = Postgres::start();
+    let (data, url) = (host.folder().join("data"), server.url());
+    let moved = migrate(&data, &url).await.unwrap();
+    assert!(moved.contains("1 object stays in `") && moved.contains("Before you add hosts"), "{moved}");
+    host.set("TOLLHOUSE_STORE", &url);
+    host.restart().await;
+    host.call("long", &json!({})).await.is(200);
+
+    let other = how().env("TOLLHOUSE_STORE", &url).start_in(folder_with_keys(&data)).await;
+    let warned = async || other.get("/health/ready").await.is(200).json()["warnings"][0]["code"].as_str().map(str::to_owned);
+    assert_eq!(eventually("it is reported", Duration::from_secs(60), warned).await, "objects_missing");
+    other.call("long", &json!({})).await.fails(503, "source_unavailable", "host");
+    let health = other.get("/health").await.is(200).json();
+    assert!(health["warnings"].to_string().contains("1 of 1 sampled object"), "{health}");
+    assert_eq!(other.log().matches("cannot be found on this host").count(), 1, "{}", other.log());
+    let without = other.folder().join("data");
+    let failed = run(&["doctor", "--store", url.as_str(), "--data", without.to_str().unwrap()], &[]).await.unwrap_err();
+    assert!(failed.contains("objects"), "{failed}");
+    assert_eq!(host.get("/health/ready").await.is(200).json(), json!({ "ok": true }));
 }

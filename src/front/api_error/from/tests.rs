@@ -22,6 +22,17 @@ fn expired_answer_and_host_that_is_not_ready_have_their_own_codes() {
 }
 
 #[test]
+fn missing_source_has_its_own_code_and_promises_no_retry() {
+    let lost = || FindError::SourceLost("tool".parse().unwrap());
+    let errors = [ApiError::from(lost()), CallError::from(lost()).into(), PublishError::Lost("its object is missing".to_owned()).into()];
+    for fault in errors {
+        assert_eq!((fault.code(), fault.retry_after_secs()), (Code::SourceUnavailable, None));
+    }
+    let away = FindError::Store(StoreError::Away("a planned fault".to_owned()));
+    assert_eq!(ApiError::from(away).code(), Code::StoreUnavailable);
+}
+
+#[test]
 fn store_errors_are_503_whichever_crate_returns_them() {
     let locked = StoreError::LockTimeout("a planned fault".to_owned());
     for store in [away(), StoreError::Unknown("a planned fault".to_owned()), StoreError::Conflict, StoreError::Contended, locked] {

@@ -21,7 +21,7 @@ use k256::ecdsa::SigningKey;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::Mutex, time::Instant};
-use tollhouse_base::clock::Clock;
+use tollhouse_base::{clock::Clock, log_gate::LogGate};
 use tollhouse_store::Store;
 
 use self::{
@@ -44,7 +44,6 @@ use crate::{
         reason::RefusalText,
         settlement,
     },
-    log_gate::LogGate,
     x402::{permit2::PERMIT2, signed::Order},
 };
 

@@ -9,7 +9,7 @@ use tollhouse_base::{
     clock::{Clock, Timestamp},
     gcra::Tally,
 };
-use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, TextPrefix, schema};
+use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, TextPrefix, log_unavailable, schema};
 
 use super::{
     Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Pending, SlidingWindow, Standing, State, WINDOW, WindowMoment, entry,
@@ -237,7 +237,7 @@ impl GasMeter {
                 changed.notified().await;
                 let Some(meter) = meter.upgrade() else { return };
                 if let Err(error) = meter.write(&*store, clock.now()).await {
-                    tracing::warn!(%error, "burned gas was not written to the store; the host will try again");
+                    log_unavailable(&error, "writing burned gas");
                     drop(meter);
                     tokio::time::sleep(RETRY_PAUSE).await;
                     changed.notify_one();
