@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn operations_lead_from_the_old_to_the_new_text() {
         let (old, new) = (["a", "b", "b", "c", "d"], ["b", "c", "x", "d", "d"]);
-        let mut made = vec![];
+        let mut made: Vec<&str> = vec![];
         for op in operations(&old, &new, Some(Instant::now())) {
             made.extend(if op.tag() == DiffTag::Equal { &old[op.old_range()] } else { &new[op.new_range()] });
         }

@@ -21,7 +21,7 @@ pub struct McpFlags {
     pub mcp_tasks: Option<usize> = "TOLLHOUSE_MCP_TASKS",
     /// Long-running MCP calls from one address that run as tasks [default: 64]
     pub mcp_address_tasks: Option<usize> = "TOLLHOUSE_MCP_ADDRESS_TASKS",
-    /// Stored bytes of free tasks' results; above, the largest client loses its oldest [default: 67108864]
+    /// Stored bytes of free tasks' results; above, the largest client loses its oldest [default: 33554432]
     pub mcp_task_bytes: Option<usize> = "TOLLHOUSE_MCP_TASK_BYTES",
     /// Minutes that the answer of a free task is kept [default: 10]
     pub mcp_task_minutes: Option<u64> = "TOLLHOUSE_MCP_TASK_MINUTES",
@@ -87,7 +87,7 @@ impl McpFlags {
             progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),
             tasks: TaskSettings {
                 running: quota(self.mcp_tasks, self.mcp_address_tasks),
-                bytes: self.mcp_task_bytes.unwrap_or(64 << 20),
+                bytes: self.mcp_task_bytes.unwrap_or(32 << 20),
                 kept: Duration::from_secs(self.mcp_task_minutes.unwrap_or(10).saturating_mul(60)),
             },
             listeners: quota(self.mcp_listeners, self.mcp_address_listeners),
