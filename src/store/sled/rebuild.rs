@@ -174,7 +174,7 @@ impl TreeBuild<'_> {
             self.follow(there.sequence, disk::replay)?;
             self.check()?;
             if self.frames.at != *there {
-                return Err(StoreError::Away("the journal does not lead to the state of the tree".to_owned()));
+                return Err(StoreError::Away("replaying the journal does not produce the state of the tree".to_owned()));
             }
             return Ok(self.background.handle.replace(self.db.clone(), &there));
         }

@@ -178,7 +178,7 @@ impl Check<'_> {
 
     async fn earned(&mut self, receipt: &ReceiptId, account: &str, unpaid: UnpaidSale) -> Result<(), StoreError> {
         let Some(posting) = POSTINGS.get(self.store, &Cause::Sold(receipt.clone()).key()).await? else {
-            self.report.mismatch(format!("receipt {receipt}"), "waits to be paid out and has no posting");
+            self.report.mismatch(format!("receipt {receipt}"), "waits to be paid out but has no posting");
             return Ok(());
         };
         let posted = posting.changes().into_iter().find(|(to, _)| to.to_string() == account).map_or(0, |(_, by)| by);
