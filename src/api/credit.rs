@@ -1,4 +1,4 @@
-//! Developer credit.
+//! Requests and responses about developer credit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};

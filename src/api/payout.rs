@@ -215,9 +215,9 @@ pub struct PayoutReceiptPage {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct PayoutReceipt {
-    /// The receipt.
+    /// Id of the receipt.
     pub receipt_id: String,
-    /// The builder's part of it.
+    /// The builder's share of the sale, in US dollars.
     pub net_usd: MicroUsd,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Secret {
     pub(crate) position: FilePosition,
 }
 
-/// The results of the cases.
+/// The cases that passed, and the problems of the others.
 #[derive(Debug, Default)]
 pub(crate) struct CaseResults {
     pub(crate) passed: usize,

@@ -74,7 +74,7 @@ pub type RequestCheck = Arc<dyn Fn(&Request) -> Result<(), ApiError> + Send + Sy
 
 /// The routes of all front ends, with their access checks and error formats.
 pub struct Fronts {
-    /// The routes.
+    /// The routes of all front ends, merged.
     pub routes: Router,
     /// The access checks. The first that covers a path applies.
     pub doors: Arc<[HostCheck]>,

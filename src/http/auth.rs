@@ -50,7 +50,7 @@ impl FromRequestParts<Http> for Everyone {
     }
 }
 
-/// The admin or a builder.
+/// Extracts the caller of a request, who must be the admin or a builder, and the query.
 pub(super) struct AdminOrBuilder<Q = NoQuery>(pub(super) Caller, pub(super) Q);
 
 impl<Q: DeserializeOwned> CallerExtractor for AdminOrBuilder<Q> {
@@ -139,9 +139,7 @@ pub(super) enum Deletable {
     There(ManagedEndpoint),
     /// The tool was deleted.
     Gone {
-        /// Its slug.
         slug: String,
-        /// Its id.
         id: EndpointId,
     },
 }

@@ -77,7 +77,7 @@ pub enum PutError {
 /// An object that no row references yet.
 #[derive(Debug)]
 pub struct PendingObject {
-    /// Its name.
+    /// Its name in the bucket.
     pub name: String,
     /// SHA-256 of its content, in hex.
     pub sha256: String,

@@ -185,7 +185,7 @@ impl Replica {
         })
     }
 
-    /// Returns its id.
+    /// Returns the id of this replica.
     pub fn id(&self) -> &ReplicaId {
         &self.id
     }

@@ -95,7 +95,7 @@ impl Payments {
     ) -> Result<StoredAnswer, SettleError> {
         let (payment, id, started) = self.write_intent(admission, answer.as_ref(), draft).await?;
         if self.replica.is_fenced() {
-            // Another replica may have taken it over meanwhile, and looks it up.
+            // Another replica may have taken over the settlement, and may look it up at the same time.
             self.schedule_retry(&id);
             return Err(SettleError::Unknown { payment: id });
         }

@@ -107,7 +107,7 @@ async fn stuck_transaction_is_replaced_up_to_a_maximum_price() {
     assert!(read.iter().all(|sent| sent.nonce == 7), "{read:?}");
     assert!(read.is_sorted_by(|a, b| b.tip * 100 >= a.tip * 110 && b.max * 100 >= a.max * 110), "nodes want a tenth more: {read:?}");
     assert!(read[6].max < read[0].max * 4, "{read:?}");
-    // One of them is mined after all, and it is not the one of the intent.
+    // One of the replacements is mined, not the transaction that the intent names.
     let mined = keccak256(&sent[3]);
     {
         let mut chain = node.chain.lock().unwrap();

@@ -17,7 +17,7 @@ use crate::{Asset, Network, PaymentId, Refusal, network::Family};
 pub enum SignedPayload {
     /// An EIP-3009 authorization.
     Transfer {
-        /// The authorization.
+        /// The signed transfer.
         authorization: Authorization,
         /// 65 bytes as hex, or longer for contract wallets.
         signature: String,
