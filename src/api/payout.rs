@@ -18,9 +18,9 @@ use crate::True;
 pub struct Payout {
     /// Id of the payout.
     pub id: PayoutId,
-    /// The builder.
+    /// Id of the builder.
     pub builder_id: BuilderId,
-    /// The amount.
+    /// The amount, in US dollars.
     #[serde(deserialize_with = "crate::sum")]
     pub amount_usd: MicroUsd,
     /// Number of its receipts.
