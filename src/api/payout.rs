@@ -84,7 +84,7 @@ pub enum PayoutStatus {
     Paid,
     /// The money could not be sent.
     Failed,
-    /// Its receipts are being returned to the builder's revenue that waits.
+    /// Its receipts are being returned to the builder's waiting revenue.
     Rejecting,
     /// An admin rejected it. Its receipts wait for another payout.
     Rejected,
