@@ -46,7 +46,7 @@ const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 /// before the front end.
 #[derive(Clone)]
 pub struct ErrorWording {
-    /// Returns whether a path belongs to them.
+    /// Returns whether a path is one of these.
     pub covers: fn(&str) -> bool,
     /// Converts an error in the envelope to the format of these paths.
     pub writer: ErrorWriterFactory,
@@ -63,7 +63,7 @@ pub type ErrorWriter = Box<dyn FnOnce(Response) -> BoxFuture<'static, Response> 
 /// Paths with an access check, which also covers paths without a route.
 #[derive(Clone)]
 pub struct HostCheck {
-    /// Returns whether a path belongs to them.
+    /// Returns whether a path is one of these.
     pub covers: fn(&str) -> bool,
     /// Rejects requests that are not allowed.
     pub check: RequestCheck,

@@ -93,7 +93,7 @@ impl ToolAnswer {
     }
 }
 
-/// Converts the end of a call.
+/// Converts the answer of a completed call.
 pub(super) fn done(done: &CompletedCall, base_url: &str, dialect: Dialect) -> ToolAnswer {
     let (mut result, structured) = content(&done.answer, dialect.era);
     // An error of a tool has no structured content, which has the schema of results.

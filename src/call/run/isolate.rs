@@ -239,7 +239,7 @@ fn structured(envelope: &[u8]) -> Option<Bytes> {
     (envelope[FAILED] != true).then(|| Bytes::from(envelope[STRUCTURED].to_string()))
 }
 
-/// Replaces each secret by the mark of [`Redactor::redact`]. Returns whether that changed a JSON body.
+/// Replaces each secret with the mark of [`Redactor::redact`]. Returns whether that changed a JSON body.
 ///
 /// # Errors
 ///

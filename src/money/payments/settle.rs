@@ -289,7 +289,7 @@ impl Payments {
         let was_contract = verified.tried_gas().is_some_and(|tried| tried.by_contract);
         let tried = payment.tried_gas().filter(|tried| tried.by_contract && !was_contract);
         let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
-        // It replaces the reservation of a payer with a key.
+        // This reservation replaces the one that was made when the payer was not a contract.
         (held.gas, held.by_contract) = (None, true);
         let caller = GasCaller::new(&held.permit.running, self.gas_cover(payment));
         match self.gas.hold(caller, tried) {

@@ -359,8 +359,8 @@ async fn concurrent_authorizations_with_one_name_run_once() {
     assert_eq!((fixture.earned().await, fixture.receipts().await.len()), (20 * PRICE.0, 20));
 }
 
-/// Regression test: a released payment was used again between the lookup of its name and the takeover of it, so two ran
-/// with one name.
+/// Regression test: a released payment was used again just before another payment took over its name, so two ran with the
+/// same name.
 #[tokio::test]
 async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
     let memory = Arc::new(MemoryStore::new());

@@ -1,4 +1,4 @@
-//! Renewal: replaces a tree that is much larger than its rows by a new one, while the host runs.
+//! Renewal: replaces a tree that is much larger than its rows with a new one, while the host runs.
 //!
 //! The new tree is filled with rows read from the current tree while others write to it. Then frames of the journal bring it up to date,
 //! as at a start. It takes over between two commits: only writers and readers of more than one key wait, and only for the last frames.
@@ -243,7 +243,7 @@ impl Sink for ThrottledSink<'_> {
     }
 }
 
-/// Closes a replaced tree once nobody reads it. Closing is faster after it has written itself out.
+/// Closes a replaced tree once nobody reads it. Closing is faster once the tree has written its changes to disk.
 fn drop_tree(replaced: Arc<Db>) {
     let give_up_at = Instant::now() + DROP_TIMEOUT;
     while Arc::strong_count(&replaced) > 1 && Instant::now() < give_up_at {
