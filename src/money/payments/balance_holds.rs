@@ -144,7 +144,7 @@ pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
         for row in page.iter().filter(|row| row.value.0 == 0) {
             let mut batch = Batch::new();
             batch.remove(&rows, row);
-            // It may be used again meanwhile.
+            // The row may be in use again by now.
             batch.commit_if_unchanged(store, Durability::Buffered).await?;
         }
     }

@@ -256,7 +256,7 @@ impl Payments {
         record.settler = Some(Settler { facilitator: facilitator.identity(), transaction: transaction.clone() });
         record.owed = answer.is_none().then(Owed::default);
         let started = record.started();
-        // It is known as ours before anyone can see it in the store.
+        // This host knows the settlement as its own before anyone can see it in the store.
         self.retries.lock().insert(id.clone(), PollBackoff::default());
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);

@@ -53,7 +53,7 @@ async fn concurrent_calls_debit_at_most_the_daily_budget() {
     ] {
         let fixture = Fixture::over(Arc::new(YieldingStore::default()));
         let (token, id) = minted(&fixture).await;
-        // They are admitted before there is a budget, so only the commits enforce it.
+        // The calls are admitted before there is a budget, so only the commits enforce it.
         let admitted = join_all((0..64).map(|_| fixture.run(by_credit(&token)))).await;
         set(&fixture, &id, SetBy::Admin, budget).await;
         let settled = join_all(admitted.into_iter().map(|admission| fixture.settle(admission))).await;

@@ -208,7 +208,7 @@ async fn transaction_without_a_stored_intent_is_never_sent() {
     assert!(node.chain.lock().unwrap().pool.is_empty());
     payments.tick().await.unwrap();
     assert_eq!(payments.state(&id).await.unwrap().unwrap().state, PaymentState::Released);
-    // Its nonce is reused by the next one.
+    // The next payment reuses the nonce.
     let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let settling = tokio::spawn(async move { payments.settle(admission, answer(ANSWER), &draft()).await });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;

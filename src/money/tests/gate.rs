@@ -117,7 +117,7 @@ async fn a_dropped_admission_releases_and_the_payment_admits_again() {
     again.release().await;
     assert_eq!(fixture.state(&id).await, Some(PaymentState::Released));
     assert_eq!(fixture.earned().await, 0);
-    // It is released, so another request can use it.
+    // The payment is released, so another request can use it.
     let other = run(fixture.payments.admit(&terms(), Payer::new(1).pays(1), "another request").await);
     fixture.settle(other).await.unwrap();
     assert_eq!(fixture.earned().await, PRICE.0);

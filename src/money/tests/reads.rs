@@ -155,7 +155,7 @@ async fn host_report_reads_no_rows_of_idle_sellers() {
     }
     sells(&owners[7], NOW).await;
     sales.fold_left(NOW).await.unwrap();
-    // It is from an old day and not folded yet. The rows before it may be newer.
+    // This sale is from an old day and not folded yet. The rows before it may be newer.
     sells(&owners[7], long_ago).await;
     sells(&owners[8], NOW).await;
     store.rows();

@@ -210,7 +210,7 @@ impl Check<'_> {
         let what = || format!("payout {}", packet.id);
         let posted = self.posted(Dollars::Packet(packet.id.clone()));
         if matches!(packet.status, PayoutStatus::Rejecting | PayoutStatus::Rejected) {
-            // Its record keeps the amount, and its receipts go back to the builder.
+            // The record of a rejected payout keeps the amount, and its receipts go back to the builder.
             self.report.expect_equal(what(), ("its receipts come to", sum), ("its account has", posted));
             let most: i128 = if packet.status == PayoutStatus::Rejected { 0 } else { packet.receipt_count.into() };
             if count > most {
