@@ -209,7 +209,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> CacheBuild<'_, K, T> {
         (*at >= then).then_some(reason)
     }
 
-    /// Records why the value was not built, for those who wait for the lock.
+    /// Records why the value was not built, for the tasks that wait for the lock.
     pub fn fail(&mut self, reason: String) {
         if let Some(turn) = &mut self.turn {
             **turn = Some((Instant::now(), reason));

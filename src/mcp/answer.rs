@@ -1,4 +1,4 @@
-//! Converts the end of a call to MCP results and errors.
+//! Converts the outcome of a call to MCP results and errors.
 //!
 //! JSON of the handler stays text throughout, so that numbers keep their digits and duplicate fields are preserved.
 

@@ -51,7 +51,7 @@ const SETTLED: Duration = Duration::from_millis(3 * FLUSH_EVERY_MS);
 const COMBINED_BYTES: usize = 256 * 1024;
 /// Approximate bytes of frames that commits may have to wait for when the new tree takes over.
 const CLOSE: u64 = 128 * 1024;
-/// How often that limit may double if commits are too fast or too long for it.
+/// How often [`CLOSE`] may double if commits are too fast or too large for it.
 const DOUBLED: u32 = 6;
 /// Maximum number of rounds of following frames before giving up because they come too fast. The pauses halve with each round.
 const ROUNDS: u32 = 20;

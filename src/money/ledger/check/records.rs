@@ -102,7 +102,7 @@ impl Check<'_> {
         let Some(paid) = UnsignedReceipt::of(receipt) else { return self.report.mismatch(what, "cannot be read") };
         let posted = PostedAmounts::of(posting);
         if paid.kind != posted.kind {
-            return self.report.mismatch(what, "has another means of payment than its posting");
+            return self.report.mismatch(what, "differs from its posting in the means of payment");
         }
         self.report.expect_equal(&what, ("its price is", paid.draft.price_usd.0.into()), ("its posting moves", posted.price));
         if let Some(units) = posted.units {
