@@ -158,7 +158,7 @@ fn blocks(json: &RawValue) -> (Vec<ContentBlock>, Option<&RawValue>) {
     (given.into_iter().map(block).collect(), envelope.get(STRUCTURED).copied())
 }
 
-/// Replaces line breaks by spaces, because event data has none. In this JSON they occur only between tokens.
+/// Replaces line breaks with spaces, because event data has none. In this JSON they occur only between tokens.
 fn on_one_line(json: &RawValue) -> Box<RawValue> {
     if !json.get().contains(['\r', '\n']) {
         return json.to_owned();

@@ -12,7 +12,7 @@ use tollhouse_tool::{Slug, StaticResponse};
 use super::position::{FilePosition, Problem, find, position};
 use crate::base::without_mark;
 
-/// Most bytes of a file that is read: the host accepts neither a longer handler nor a longer body.
+/// Maximum number of bytes of a file that is read: the host accepts neither a longer handler nor a longer body.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// A tool's folder as it is on disk.

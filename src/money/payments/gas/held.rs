@@ -222,7 +222,7 @@ impl GasHold {
         }
     }
 
-    /// Counts the settlement as in flight, whatever others are.
+    /// Counts the settlement as in flight, even if other settlements of the payer are in flight.
     pub(in crate::payments) fn settle_now(&mut self) {
         let (mut state, now) = (self.meter.state.lock(), self.meter.now());
         if !std::mem::replace(&mut self.is_settling, true) {
