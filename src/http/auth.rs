@@ -217,7 +217,7 @@ impl<Q: OfBuilder, const SUSPENDED_TOO: bool> FromRequestParts<Http> for ForBuil
     }
 }
 
-/// Returns the error for an admin's request that must name the subject with this parameter.
+/// Returns the error for an admin's request without this parameter, which must name the subject.
 pub(super) fn missing(subject: &str, parameter: &'static str, value: &str) -> ApiError {
     let fault = ApiError::bad_request(format!("the {subject} is missing")).with("parameter", json!(parameter));
     fault.hint(format!("Send `?{parameter}={value}`"))

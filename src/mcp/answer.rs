@@ -21,7 +21,7 @@ use super::{dialect::Dialect, refusal::error_data, revision::Era, unpayable};
 
 /// The key of x402's settlement response in `_meta` of a result.
 const SETTLED: &str = "x402/payment-response";
-/// The key under which Vercel's `x402-mcp` reads it.
+/// The key under which Vercel's `x402-mcp` reads the settlement response.
 const DOTTED_SETTLED: &str = "x402.payment-response";
 /// The key under which Cloudflare's `agents` reads the challenge.
 const CHALLENGE: &str = "x402/error";

@@ -89,7 +89,7 @@ async fn call_beyond_a_budget_is_refused_with_the_time_to_retry() {
     set(&fixture, &id, SetBy::Admin, Budget { per_day_usd: calls(2), ..Budget::default() }).await;
     let first = fixture.run(by_credit(&token)).await;
     fixture.buy(by_credit(&token)).await;
-    // One is spent, and one held.
+    // The price of one call is spent, and that of another is held.
     let Err(Refusal::OverBudget(over)) = fixture.admit(by_credit(&token)).await else { panic!("it is refused") };
     assert_eq!((over.kind, over.limit_usd, over.spent_usd), (BudgetKind::PerDay, MicroUsd(2 * PRICE.0), MicroUsd(2 * PRICE.0)));
     let midnight = Timestamp((NOW.0 / DAY_MS + 1) * DAY_MS);

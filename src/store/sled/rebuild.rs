@@ -147,7 +147,7 @@ impl TreeBuild<'_> {
         Err(is_outpaced())
     }
 
-    /// Syncs it as a tree that a start can bring up to the end of the journal.
+    /// Syncs the new tree, so that a start can bring it up to the end of the journal.
     fn write_out(&mut self) -> Result<(), StoreError> {
         self.check()?;
         self.frames.at.synced = self.background.handle.still().synced;
@@ -155,7 +155,7 @@ impl TreeBuild<'_> {
         mark(&self.db, &self.frames.at)
     }
 
-    /// Brings it up to date and makes it current. Returns the old tree.
+    /// Brings the new tree up to date and makes it current. Returns the old tree.
     fn take_over(&mut self) -> Result<Arc<Db>, StoreError> {
         for round in 0..ROUNDS {
             let written = self.background.counts.bytes.load(Relaxed);
