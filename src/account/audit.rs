@@ -23,7 +23,7 @@ pub struct AuditSettings {
     /// Maximum number of entries. Above it, the oldest entries of actors with more than an equal share are removed. A
     /// tenth more, and those of the last minute, may exist until they are trimmed. Default: 1,000,000.
     pub count: u64,
-    /// Maximum age of an entry, in milliseconds. Default: 400 days, for those who look once a year.
+    /// Maximum age of an entry, in milliseconds. Default: 400 days, for operators who look once a year.
     pub age_ms: u64,
 }
 

@@ -44,7 +44,7 @@ pub struct Builder {
 pub struct Suspension {
     /// When an admin suspended the builder.
     pub since: Timestamp,
-    /// The reason.
+    /// The reason for the suspension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

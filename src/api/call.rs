@@ -50,7 +50,7 @@ pub struct InvokeResponse<R = Value, C = Receipt> {
     pub result: R,
     /// The receipt.
     pub receipt: Option<C>,
-    /// The payment.
+    /// Id of the payment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payment_id: Option<PaymentId>,
     /// The settlement, as in the header `PAYMENT-RESPONSE`.
@@ -145,7 +145,7 @@ pub struct Call {
     pub thrown_at: Vec<String>,
     /// Whether the caller was charged.
     pub charged: Charged,
-    /// Its price.
+    /// Its price, in US dollars.
     pub price_usd: MicroUsd,
     /// Whether the owner made the call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -165,7 +165,7 @@ pub struct Call {
     pub cold: Option<bool>,
     /// Size of its input, in bytes.
     pub input_bytes: u64,
-    /// Its receipt.
+    /// Id of its receipt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<ReceiptId>,
     /// The version that ran.

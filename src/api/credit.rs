@@ -1,4 +1,4 @@
-//! Developer credit.
+//! Requests and responses about developer credit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -48,7 +48,7 @@ pub struct Credit {
     pub credit_id: CreditId,
     /// Its label.
     pub label: String,
-    /// Its balance.
+    /// Its balance, in US dollars.
     #[serde(deserialize_with = "crate::sum")]
     pub balance_usd: MicroUsd,
     /// When it was created.
@@ -70,7 +70,7 @@ pub struct CreditRevocation {
     pub since: Timestamp,
     /// The balance that was taken.
     pub amount_usd: MicroUsd,
-    /// The reason.
+    /// The reason for the revocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -166,7 +166,7 @@ pub struct MintedCredit {
     pub ok: True,
     /// Id of the credit.
     pub credit_id: CreditId,
-    /// Its balance.
+    /// Its balance, in US dollars.
     #[serde(deserialize_with = "crate::sum")]
     pub balance_usd: MicroUsd,
     /// Its label.
@@ -225,7 +225,7 @@ pub struct CreditMovement {
     pub at: Timestamp,
     /// The kind of change, which also gives its direction.
     pub kind: MovementKind,
-    /// The amount.
+    /// The amount, in US dollars.
     pub amount_usd: MicroUsd,
     /// Receipt of the call that was paid or refunded.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,7 +12,7 @@ use crate::True;
 pub struct FaucetRequest {
     /// The address to fund.
     pub address: String,
-    /// The amount.
+    /// The amount, in US dollars.
     pub amount_usd: MicroUsd,
     /// The network, by name or as CAIP-2.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct SimulatedBalance {
     pub asset: String,
     /// The address.
     pub address: String,
-    /// Its balance.
+    /// Its balance, in US dollars.
     #[serde(deserialize_with = "crate::sum")]
     pub balance_usd: MicroUsd,
 }

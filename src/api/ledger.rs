@@ -76,7 +76,7 @@ pub struct LedgerAccount {
 pub struct ReorganizedSettlement {
     /// Receipt of the payment.
     pub receipt_id: ReceiptId,
-    /// The network.
+    /// The network, as CAIP-2.
     pub network: String,
     /// The transaction that is no longer in any block.
     pub transaction: String,
@@ -104,11 +104,11 @@ pub struct UnresolvedPage {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct UnresolvedSettlement {
-    /// The payment.
+    /// Id of the payment.
     pub payment_id: PaymentId,
     /// When the settlement began.
     pub since: Timestamp,
-    /// The network.
+    /// The network, as CAIP-2.
     pub network: String,
     /// Address of the token.
     pub asset: String,
@@ -157,7 +157,7 @@ pub enum SettlementDecision {
 #[serde(rename_all = "camelCase")]
 pub struct Reconciliation {
     pub ok: True,
-    /// The network.
+    /// The network, as CAIP-2.
     pub network: Cow<'static, str>,
     /// The first block.
     pub from_block: u64,
@@ -206,7 +206,7 @@ pub struct UnknownTransfer {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct MissingTransfer {
-    /// The receipt.
+    /// Id of the receipt.
     pub receipt_id: ReceiptId,
     /// Its transaction.
     pub transaction: String,

@@ -122,7 +122,7 @@ pub struct Receipt {
     /// The scheme of x402.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
-    /// The transaction.
+    /// The transaction that settled the payment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
     /// Whether the payment was play money.
@@ -178,7 +178,7 @@ pub struct Reorganization {
     /// `reorganized`: `transaction` is in no block, and the money has not moved. `settled`: `transaction` has made the payment in place of
     /// those in `former`.
     pub state: ReorganizationState,
-    /// The transaction.
+    /// The transaction to which `state` refers.
     pub transaction: String,
     /// If `settled`, the transactions that reorganizations dropped, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -218,7 +218,7 @@ pub enum SettlementLoss {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Refund {
-    /// The amount.
+    /// The amount, in US dollars.
     pub amount_usd: MicroUsd,
     /// When it was given.
     pub at: Timestamp,
@@ -231,12 +231,12 @@ pub struct Refund {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RefundRequest {
-    /// The receipt.
+    /// Id of the receipt.
     pub receipt_id: String,
-    /// The amount. Default: everything that is left.
+    /// The amount, in US dollars. Default: everything that is left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub amount_usd: Option<MicroUsd>,
-    /// The reason.
+    /// The reason for the refund.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// For a payment with x402, the transaction that returned the money.
@@ -261,16 +261,16 @@ pub struct RefundResponse<R = GivenRefund> {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct GivenRefund {
-    /// The receipt.
+    /// Id of the receipt.
     pub receipt_id: String,
-    /// The amount.
+    /// The amount, in US dollars.
     pub amount_usd: MicroUsd,
     /// When it was given.
     pub at: Timestamp,
     /// The transaction that returned the money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// The reason.
+    /// The reason for the refund.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Present if the transaction is also recorded for another receipt or payout, or if a reorganization of the chain has undone the

@@ -18,9 +18,9 @@ use crate::True;
 pub struct Payout {
     /// Id of the payout.
     pub id: PayoutId,
-    /// The builder.
+    /// Id of the builder.
     pub builder_id: BuilderId,
-    /// The amount.
+    /// The amount, in US dollars.
     #[serde(deserialize_with = "crate::sum")]
     pub amount_usd: MicroUsd,
     /// Number of its receipts.
@@ -84,7 +84,7 @@ pub enum PayoutStatus {
     Paid,
     /// The money could not be sent.
     Failed,
-    /// Its receipts are being returned to the builder's revenue that waits.
+    /// Its receipts are being returned to the builder's waiting revenue.
     Rejecting,
     /// An admin rejected it. Its receipts wait for another payout.
     Rejected,
@@ -215,9 +215,9 @@ pub struct PayoutReceiptPage {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct PayoutReceipt {
-    /// The receipt.
+    /// Id of the receipt.
     pub receipt_id: String,
-    /// The builder's part of it.
+    /// The builder's share of the sale, in US dollars.
     pub net_usd: MicroUsd,
 }
 

@@ -195,9 +195,9 @@ pub struct DeleteEndpointResponse {
     pub ok: True,
     /// Always true.
     pub deleted: True,
-    /// Its slug.
+    /// Slug of the deleted tool.
     pub slug: String,
-    /// Its id.
+    /// Id of the deleted tool.
     pub id: EndpointId,
 }
 

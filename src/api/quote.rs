@@ -44,7 +44,7 @@ pub struct QuoteContent {
     pub quote_id: String,
     /// The tool.
     pub slug: String,
-    /// Its id.
+    /// Id of the tool.
     pub endpoint_id: String,
     /// Price of a call.
     pub price_usd: MicroUsd,
@@ -97,7 +97,7 @@ pub struct PaymentRequirements {
 pub struct QuoteLine {
     /// The kind of cost.
     pub kind: String,
-    /// The amount.
+    /// The amount, in US dollars.
     pub amount_usd: MicroUsd,
     /// Description.
     pub what: String,
@@ -164,7 +164,7 @@ pub struct TokenAmount {
     pub asset: String,
     /// The exact amount, as a decimal text.
     pub amount: String,
-    /// Its value.
+    /// Its value, in US dollars.
     pub usd: MicroUsd,
 }
 

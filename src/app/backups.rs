@@ -120,7 +120,7 @@ pub async fn restore_to(home: &Home, from: &Path) -> Result<BackupReport, StartE
         Some(database) => open_database(database).await?,
         None => open_folder(&home.data, &home.store)?,
     };
-    // The same dump can be restored again if this was interrupted.
+    // After an interruption, the same dump can be restored again.
     let id = hex::encode(Sha256::digest(serde_json::to_vec(&header).expect("a header has text keys")));
     let filling = begin_fill(&*store, FillSource { id, how: FillMode::Restore, at: Clock::default().now() }).await?;
     let files = copy_back(&files, &home.objects, named).await?;

@@ -19,12 +19,12 @@ pub enum StartError {
     NoStore(String),
     #[error(
         "the data folder `{0}` does not contain a store, and `TOLLHOUSE_STORE` selects a database. `tollhouse store check` checks a \
-         database, also its ledger. `tollhouse secrets rotate --url URL` rotates the master key of a running host"
+         database with its ledger. `tollhouse secrets rotate --url URL` rotates the master key of a running host"
     )]
     InDatabase(String),
     #[error("the admin token is invalid")]
     AdminToken(#[source] TokenError),
-    #[error("the token for metrics is the same as the admin token: set `TOLLHOUSE_METRICS_TOKEN` to another one")]
+    #[error("the token for metrics is the same as the admin token: set `TOLLHOUSE_METRICS_TOKEN` to a different value")]
     MetricsToken,
     #[error("the store cannot be opened")]
     Store(#[source] tollhouse_store::sled::OpenError),

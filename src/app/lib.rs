@@ -70,7 +70,7 @@ use self::{
 /// Interval for checking open settlements and removing old answers.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A host.
+/// A host that is ready to serve.
 pub struct App {
     services: Arc<Services>,
     /// Exporter of telemetry, if configured.

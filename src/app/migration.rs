@@ -74,8 +74,8 @@ pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut report: 
     }
 }
 
-/// Makes a folder's store usable again after its rows have moved, with the rows as of then. Returns
-/// where they went.
+/// Makes a folder's store usable again after its rows have moved, with the rows that it had before the
+/// move. Returns where the rows went.
 #[boxed]
 pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
     store_of(&home.data)?;

@@ -1,7 +1,7 @@
 //! The control socket: how the command line talks to a running host, which has its store locked.
 //!
-//! It is in the data folder and only for the host's own user. So copying or moving all rows is not possible over a
-//! network, and database passwords are not sent over one. The client sends one line of JSON; the form of the answer
+//! The socket is in the data folder, and only the host's own user can open it. So nobody can copy or move all rows over a
+//! network, and no database password is sent over a network. The client sends one line of JSON; the form of the answer
 //! depends on the request.
 
 use std::{

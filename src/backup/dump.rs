@@ -48,7 +48,7 @@ pub async fn write_dump(store: &dyn Store, header: &Header, to: impl Write + Sen
 /// The contents of a dump.
 #[derive(Debug, Clone)]
 pub struct ReadBack {
-    /// Its header.
+    /// The header of the dump: version, time, backend and keys.
     pub header: Header,
     /// Number of rows in the snapshot.
     pub rows: u64,

@@ -218,7 +218,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> CacheBuild<'_, K, T> {
         (*at >= then).then_some(error)
     }
 
-    /// Records why the value was not built, for those who wait for the lock.
+    /// Records why the value was not built, for the tasks that wait for the lock.
     pub fn fail(&mut self, error: BuildError) {
         if let Some(turn) = &mut self.turn {
             **turn = Some((Instant::now(), error));

@@ -18,7 +18,7 @@ const TOLERANCE: Duration = Duration::from_secs(60);
 /// How long a clock must run steadily after a jump before its time is trusted.
 const BELIEVED_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// How far a clock may have advanced since it was last known to be right before it is doubted.
+/// How far a clock can advance after it was last known to be right, until its time is doubted.
 const DOUBTED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A wall clock and whether it runs steadily. It must be checked more than once an hour.

@@ -129,7 +129,7 @@ fn indexed(json: &RawValue) -> Result<(Value, Vec<&str>), Error> {
     Ok((serde_json::from_str(&indexed)?, numbers))
 }
 
-/// Replaces the index of each number by the number.
+/// Replaces the index of each number with the number.
 fn put_numbers(value: &mut Value, numbers: &[&str]) {
     match value {
         Value::Number(number) => *number = nearest(at(numbers, number.as_u64())),

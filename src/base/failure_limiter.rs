@@ -35,7 +35,7 @@ pub struct FailureLimiter<K> {
 /// Whether an attempt of a key can begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// Now.
+    /// It can begin.
     Now,
     /// Perhaps after an open attempt has ended. There is at least one.
     Later,

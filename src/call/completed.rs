@@ -23,8 +23,7 @@ pub struct CompletedCall {
     pub payment: Option<PaymentId>,
     /// False if the tool answered with an error status. Then nothing was charged and there is no receipt.
     pub success: bool,
-    /// Whether this request created the builder that it is answered with: false if it joined another request or was
-    /// repeated.
+    /// Whether this request created the builder in its answer: false if the request joined another one or was repeated.
     pub first: bool,
 }
 

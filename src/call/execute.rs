@@ -77,7 +77,7 @@ impl Calls {
             turn: &task.turn,
             elapsed: &task.elapsed,
         });
-        // Usage is reported when it ends or is dropped here.
+        // The run reports its usage when it ends, or when it is dropped here.
         let produced = tokio::select! {
             biased;
             produced = running => produced,

@@ -120,7 +120,7 @@ impl InFlight {
             if let Some((mut joined, is_abandoned)) = joined
                 && let Ok(ended) = joined.wait_for(Option::is_some).await
             {
-                // It may have completed after all.
+                // The call may have completed after all.
                 return match ended.clone() {
                     Some(Err(error)) if is_abandoned && matches!(*error, CallError::Cancelled) => JoinEnd::Abandoned,
                     Some(ended) => JoinEnd::Shared(ended),
@@ -179,7 +179,7 @@ async fn look_up(calls: Arc<Lock<HashMap<PaymentId, JoinableCall>>>, payments: A
                 let unanswered = payments.unanswered_by(&owed);
                 return failed(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: None })));
             }
-            // Its host died, or had no room for it. The same payment buys another run.
+            // The host of the run died, or had no room for it. The same payment buys another run.
             Ok(HeldPaymentEnd::Owed(_)) => return LookupEnd::Joined(JoinEnd::Abandoned),
             Err(error) => return failed(error.into()),
         }

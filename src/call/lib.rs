@@ -290,7 +290,7 @@ impl Calls {
                     task.note_payment(&payment);
                     match self.join_running(&payment, wall_ms, waiter).await {
                         JoinEnd::Shared(ended) => return ended,
-                        // Its caller canceled it before this one came.
+                        // The caller of the running call canceled it before this call came.
                         JoinEnd::Abandoned => {}
                     }
                 }
@@ -406,7 +406,7 @@ impl Calls {
         let error = self.unsettled(&task.quoted.terms, task.entry_method, task.payment, error);
         match error {
             CallError::Store(_) => self.failed(task, &error),
-            // It may still be settled.
+            // The payment may still be settled.
             CallError::SettlementUnknown(_) => self.record(task, Some(self.reason(&error)), Charge::Unknown),
             // `payments` has announced the refusal.
             _ => self.record(task, Some(self.reason(&error)), Charge::No),

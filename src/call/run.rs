@@ -62,7 +62,7 @@ impl Runner {
                 let counting = task.scratch.is_none().then(|| self.tally.begin(&task.live.endpoint.id));
                 Box::pin(isolate::run(&self.pool, &self.services, task, counting)).await
             }
-            // It was validated when it was published.
+            // The response was validated when it was published.
             EndpointCode::Static(response) => {
                 self.begin(&task).await?;
                 Ok(fixed(task.live, response).await)

@@ -132,7 +132,7 @@ impl WriteBehind {
         let sale =
             (!receipt.owner).then(|| Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: SaleTotals::FREE });
         let (at, id) = (receipt.issued_at, receipt.receipt_id.clone());
-        // It is signed when it is fetched.
+        // The receipt is signed when it is fetched.
         let record = Bytes::from(UnsignedReceipt::free(receipt).to_bytes());
         let mut waiting = self.waiting.lock();
         let first = waiting.is_empty();

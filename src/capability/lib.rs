@@ -98,8 +98,8 @@ impl CapabilityServices {
         })
     }
 
-    /// Makes a tool's requests get recorded responses from the next one on, or real ones again with `None`. It is for a
-    /// process that embeds this host. Nothing of it is stored.
+    /// Answers the next requests of a tool with recorded responses, or with real ones again if `recorded` is `None`. It is
+    /// for a process that embeds this host, and stores nothing.
     pub fn answer_recorded(&self, endpoint: &EndpointId, recorded: Option<Arc<RecordedAnswers>>) {
         let mut all = self.recorded.lock();
         match recorded {

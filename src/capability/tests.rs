@@ -113,7 +113,7 @@ async fn failed_op_differs_from_a_forbidden_one() {
 #[tokio::test]
 async fn a_fenced_host_does_nothing_for_calls() {
     let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::shared(Clock::default())));
-    // It has not read any changes yet.
+    // A replica that has not read any changes yet is fenced.
     let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
     let (guard, objects) = (Guard::new(GuardSettings::default()).unwrap(), Objects::in_folder(store.clone(), folder.path()));
     let services = CapabilityServices::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets, replica);

@@ -176,7 +176,7 @@ impl Catalog {
         Ok(endpoint)
     }
 
-    /// Stores what an endpoint may access in its record, and since when it requests more.
+    /// Records in an endpoint what it may access, and since when it has requested more.
     pub(super) fn set_entitlements(&self, endpoint: &mut Endpoint, standing: Entitlements) {
         standing.put(endpoint);
         endpoint.review.asked_since = endpoint.asks().then(|| endpoint.review.asked_since.unwrap_or_else(|| self.parts.clock.now()));

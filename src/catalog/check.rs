@@ -51,7 +51,7 @@ struct DraftReader {
     draft: Option<Draft>,
     /// The given slug, if valid.
     slug: Option<Slug>,
-    /// Whether handler and handler type are the given ones.
+    /// Whether the handler and its type in `draft` come from the caller.
     handler: bool,
     problems: Vec<PublishError>,
 }

@@ -14,7 +14,7 @@ use tollhouse_tool::{Endpoint, EndpointState, Owner, Slug};
 
 use super::{Catalog, Entry, FindError, LiveEndpoint, ShownEndpoint, entry::ENDPOINTS, granted};
 
-/// Maximum attempts to create an endpoint that changes meanwhile.
+/// Maximum attempts to create an endpoint while others change it.
 const MAX_ATTEMPTS: usize = 8;
 
 /// Records read at the same time for a list.

@@ -112,7 +112,7 @@ impl Catalog {
     }
 
     /// Returns whether an endpoint is as this host's commit left it. If not, makes the newer change of another host visible. The caller
-    /// holds the lock of showing, and has not shown it yet.
+    /// holds the lock for making changes visible, and has not made its own change visible yet.
     pub(super) async fn is_as_committed(&self, slug: &str, committed: Option<&Endpoint>) -> bool {
         if !self.store.is_shared() {
             return true;

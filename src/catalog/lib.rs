@@ -192,7 +192,7 @@ impl Catalog {
         self.snapshot.load_full()
     }
 
-    /// Returns a counter of changes of [`Catalog::all`], for those who wait for one.
+    /// Returns a counter that grows with each change of [`Catalog::all`], so that tasks can wait for the next change.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

@@ -74,8 +74,8 @@ impl LiveEndpoint {
         self.endpoint.id == stored.id && self.endpoint.revision == stored.revision
     }
 
-    /// Returns whether it lacks its source. It can be changed that way, and the next call reads the
-    /// source.
+    /// Returns whether the source was not read yet. The endpoint can be changed without its source, which
+    /// the next call then reads.
     pub(super) fn lacks_source(&self) -> bool {
         matches!(self.runs, EndpointCode::Js) && self.bundle.as_ref().is_none_or(|bundle| bundle.source.is_none())
     }

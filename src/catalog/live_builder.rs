@@ -68,7 +68,7 @@ impl Catalog {
         });
         let record = endpoint.record(&self.parts.base_url);
         let mut shown = ShownEndpoint { endpoint, terms, record, form: None };
-        // It rewrites the schemas, which can be large.
+        // The form rewrites the schemas, which can be large.
         let form = run_in_place(|| (self.parts.make_form)(&shown));
         shown.form = form;
         shown

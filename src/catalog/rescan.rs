@@ -102,7 +102,7 @@ impl Catalog {
         Err(error)
     }
 
-    /// Scans one endpoint. Returns how it is held back now, if that is new.
+    /// Scans one endpoint. Returns the kind of hold if this scan imposed a new one.
     async fn rescan_one(&self, slug: &str) -> Result<Option<HoldKind>, PublishError> {
         let unknown = || PublishError::Unknown(slug.to_owned());
         let read = ENDPOINTS.get(&*self.store, &slug.to_owned()).await?.ok_or_else(unknown)?;

@@ -221,7 +221,7 @@ impl Sources {
                 Some(stored) => Ok(Some(stored)),
                 None => lost("its object does not contain a version".to_owned()),
             },
-            // It was removed between the two reads.
+            // The version was removed between the two reads.
             Ok(Ok(None)) if VERSIONS.found(&*self.store, &key).await?.is_none() => Ok(None),
             Ok(Ok(None)) => lost("its object is missing".to_owned()),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => lost(error.to_string()),

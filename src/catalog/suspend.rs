@@ -78,7 +78,7 @@ impl Catalog {
                 Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "the `allowedHosts` of a tool are invalid"),
             }
             if builder.suspended.is_some() {
-                // Its workers may hold values of its secrets.
+                // Workers of the tool may hold values of its secrets.
                 self.retire(live);
             }
         }

@@ -143,7 +143,7 @@ impl Catalog {
         }
         let mut needed = Vec::new();
         for version in &versions {
-            // One of them may be the one at `slug`.
+            // One of these uses may be that of the tool at `slug`.
             let some = USES.page(&*self.store, &USES.under(&TerminatedText(version.clone())), 2, Direction::Forward).await?;
             if some.iter().any(|row| slug.as_ref().is_none_or(|slug| row.key.1 != slug.as_str())) {
                 needed.push(version.clone());

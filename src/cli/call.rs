@@ -231,7 +231,7 @@ impl Call<'_> {
                 return Err(open_payments(&open.id));
             }
             if !self.is_open(&open)? {
-                // It ended meanwhile.
+                // The payment ended while this process asked about it.
                 continue;
             }
             let now = Clock::default().now();

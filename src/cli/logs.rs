@@ -152,7 +152,7 @@ pub(crate) fn thrown_at(call: &Call) -> Option<String> {
 
 /// How to print an entry.
 struct EntryFormat<E, L, P> {
-    /// Returns the id of its call.
+    /// Returns the id of the call that the entry belongs to.
     call_id: fn(&E) -> Option<&str>,
     /// Formats it for people.
     line: L,

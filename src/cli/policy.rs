@@ -19,7 +19,7 @@ pub(crate) enum Policy {
         /// File from `policy show --json`, or `-` for standard input
         file: PathBuf,
     },
-    /// Replace the whole policy with that of a file
+    /// Replace the whole policy with the one in a file
     Set {
         /// File from `policy show --json`, or `-` for standard input
         file: PathBuf,

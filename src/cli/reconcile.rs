@@ -5,7 +5,7 @@ use tollhouse_base::plural::{plural, plural_range};
 
 use super::base::{CredentialChoice, Error, Result, Session, Table};
 
-/// Most pages that are requested, of 20,000 blocks each.
+/// Maximum number of pages that are requested, of 20,000 blocks each.
 const MAX_PAGES: usize = 1_000;
 
 /// Arguments of `reconcile`.

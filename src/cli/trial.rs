@@ -26,7 +26,7 @@ use super::{
 
 /// Slug of the temporary tool.
 const SLUG: &str = "cases-of-this-folder";
-/// Most bytes of a response that are read.
+/// Maximum number of bytes of a response that are read.
 const MAX_BYTES: usize = 64 << 20;
 
 /// Number of times that the log is searched for the exception, and the wait in between.
@@ -42,7 +42,7 @@ pub(crate) struct Secret {
     pub(crate) position: FilePosition,
 }
 
-/// The results of the cases.
+/// The cases that passed, and the problems of the others.
 #[derive(Debug, Default)]
 pub(crate) struct CaseResults {
     pub(crate) passed: usize,

@@ -48,7 +48,7 @@ pub struct EffectiveSetting {
     pub at: Option<String>,
 }
 
-/// An invalid setting.
+/// A setting with which the host does not start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InvalidSetting {
     /// The places where it is set: several, or none, if settings conflict with each other.
@@ -238,7 +238,7 @@ impl GivenSetting {
     }
 }
 
-/// A settings file.
+/// The settings in a file, with the place of each.
 #[derive(Default)]
 struct SettingsFile {
     path: String,

@@ -107,7 +107,7 @@ pub struct HttpFlags {
     pub address_body_bytes_held: Option<usize> = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD",
     /// Bytes of unread responses; above that, long unpaid calls get 503; 0 means no limit [default: 67108864]
     pub answer_bytes_held: Option<usize> = "TOLLHOUSE_ANSWER_BYTES_HELD",
-    /// Unread response bytes of one address; above, its requests get 503; 0 means no limit [default: 16777216, and none when listening on loopback]
+    /// Unread response bytes per address; above this limit, requests get 503; 0 means no limit [default: 16777216, and none when listening on loopback]
     pub address_answer_bytes_held: Option<usize> = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD",
     /// Maximum time that a response can stay unread, in ms; 0 means no limit [default: 30000]
     pub write_stall_ms: Option<u64> = "TOLLHOUSE_WRITE_STALL_MS",

@@ -21,7 +21,7 @@ pub struct McpFlags {
     pub mcp_tasks: Option<usize> = "TOLLHOUSE_MCP_TASKS",
     /// Long-running MCP calls from one address that run as tasks [default: 64]
     pub mcp_address_tasks: Option<usize> = "TOLLHOUSE_MCP_ADDRESS_TASKS",
-    /// Stored bytes of free tasks' results; above, the largest client loses its oldest [default: 33554432]
+    /// Stored bytes of free tasks' results; above this limit, the largest client loses its oldest [default: 33554432]
     pub mcp_task_bytes: Option<usize> = "TOLLHOUSE_MCP_TASK_BYTES",
     /// Minutes that the answer of a free task is kept [default: 10]
     pub mcp_task_minutes: Option<u64> = "TOLLHOUSE_MCP_TASK_MINUTES",

@@ -76,9 +76,9 @@ pub struct MoneyFlags {
     pub rpc_url: Option<String> = "TOLLHOUSE_RPC_URL" (hide_env_values = true),
     /// JSON-RPC URLs of nodes on other EVM networks, each as `NETWORK=URL`
     pub network_rpc_url: Vec<HiddenValue> = "TOLLHOUSE_NETWORK_RPC_URLS" (hide_env_values = true, value_delimiter = ','),
-    /// Blocks that a settlement needs, including its own, if a node is set [default: 1]
+    /// Confirmations that a settlement needs with a node; its own block is the first [default: 1]
     pub confirmations: Option<u64> = "TOLLHOUSE_CONFIRMATIONS" (value_parser = clap::value_parser!(u64).range(1..=MAX_CONFIRMATIONS)),
-    /// Blocks that a settlement needs on individual networks, each as `NETWORK=BLOCKS`
+    /// Confirmations that a settlement needs on individual networks, each as `NETWORK=BLOCKS`
     pub network_confirmations: Vec<String> = "TOLLHOUSE_NETWORK_CONFIRMATIONS" (value_delimiter = ','),
     /// Key of the account that pays the gas, for `evm`: 32 bytes in hex
     pub gas_key: Option<HiddenValue> = "TOLLHOUSE_GAS_KEY" (hide_env_values = true),
@@ -90,7 +90,7 @@ pub struct MoneyFlags {
     pub address_burned_gas: Option<u64> = "TOLLHOUSE_ADDRESS_BURNED_GAS",
     /// Hourly gas that payers of one builder's tools can burn unpaid; 0 means no limit [default: 15000000]
     pub builder_burned_gas: Option<u64> = "TOLLHOUSE_BUILDER_BURNED_GAS",
-    /// Hourly gas burned without payment; above, x402 payments get 503; 0 means no limit [default: 60000000]
+    /// Hourly gas burned unpaid; above this limit, x402 payments get 503; 0 means no limit [default: 60000000]
     pub burned_gas: Option<u64> = "TOLLHOUSE_BURNED_GAS",
     /// Reverted settlements of one payer per hour; 0 means no limit [default: 5]
     pub payer_reverts: Option<u32> = "TOLLHOUSE_PAYER_REVERTS",
@@ -150,7 +150,7 @@ pub struct MoneySettings {
 /// Settings of payments on one network.
 #[derive(Debug, Clone)]
 pub struct NetworkSettings {
-    /// The network.
+    /// The network to which these settings apply.
     pub network: &'static Network,
     /// The accepted tokens and their recipients.
     pub accepted: Vec<AcceptedToken>,

@@ -14,7 +14,7 @@ use super::{environment::standard_var, error::SettingsError, layered::flags, sec
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricsReaders {
-    /// Admins.
+    /// Requests with the admin token or the metrics token.
     Admin,
     /// Also requests from this machine, unless a header shows that a proxy passed them on.
     Loopback,
@@ -49,7 +49,7 @@ pub struct TelemetryFlags {
 /// Settings of telemetry.
 #[derive(Debug, Clone)]
 pub struct TelemetrySettings {
-    /// Format of the log.
+    /// Whether the log is text or JSON.
     pub log_format: LogFormat,
     /// The clients that may read `/metrics`.
     pub metrics: MetricsReaders,

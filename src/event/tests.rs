@@ -152,7 +152,7 @@ async fn trimmed_events_are_not_trimmed_again() {
 async fn concurrent_trims_remove_as_many_as_one() {
     let (store, one, owner) = too_many().await;
     let meanwhile = async move { one.trim().await.unwrap() };
-    // It has read the oldest event and counted all.
+    // By the second scan, the other host has read the oldest event and counted all.
     let other = keeping_fifty(InterleavingStore::before_scan(2, Arc::clone(&store), meanwhile));
     record(&other, &owner, 1).await;
     other.trim().await.unwrap();

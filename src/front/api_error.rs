@@ -102,7 +102,7 @@ impl ApiError {
         self
     }
 
-    /// Returns the code.
+    /// Returns the code, which selects the status and the texts.
     pub fn code(&self) -> Code {
         self.code
     }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName};
 pub static ADMIN_TOKEN: HeaderName = HeaderName::from_static("x-admin-token");
 /// A builder's credential.
 pub static BUILDER_KEY: HeaderName = HeaderName::from_static("x-builder-key");
-/// A developer credit.
+/// The token of a developer credit.
 pub static DEVELOPER_CREDIT: HeaderName = HeaderName::from_static("x-developer-credit");
 /// The idempotency key of a call.
 pub static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -46,7 +46,7 @@ const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 /// before the front end.
 #[derive(Clone)]
 pub struct ErrorWording {
-    /// Returns whether a path belongs to them.
+    /// Returns whether a path is one of these.
     pub covers: fn(&str) -> bool,
     /// Converts an error in the envelope to the format of these paths.
     pub writer: ErrorWriterFactory,
@@ -63,7 +63,7 @@ pub type ErrorWriter = Box<dyn FnOnce(Response) -> BoxFuture<'static, Response> 
 /// Paths with an access check, which also covers paths without a route.
 #[derive(Clone)]
 pub struct HostCheck {
-    /// Returns whether a path belongs to them.
+    /// Returns whether a path is one of these.
     pub covers: fn(&str) -> bool,
     /// Rejects requests that are not allowed.
     pub check: RequestCheck,
@@ -74,7 +74,7 @@ pub type RequestCheck = Arc<dyn Fn(&Request) -> Result<(), ApiError> + Send + Sy
 
 /// The routes of all front ends, with their access checks and error formats.
 pub struct Fronts {
-    /// The routes.
+    /// The routes of all front ends, merged.
     pub routes: Router,
     /// The access checks. The first that covers a path applies.
     pub doors: Arc<[HostCheck]>,

@@ -34,8 +34,8 @@ pub fn offered(headers: &HeaderMap) -> OfferedPayment {
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent));
 
-/// Rejects a payment that has a key that the JSON parser reserves for itself, as bodies with such a key are. Other invalid payments are
-/// rejected later, by the payment check.
+/// Rejects a payment with a key that the JSON parser reserves for itself. Bodies with such a key are rejected too. Other invalid
+/// payments are rejected later, by the payment check.
 pub(crate) fn check_payment(headers: &HeaderMap) -> Result<(), ApiError> {
     let is_reserved = |payload: &HeaderValue| {
         let payload = payload.as_bytes().trim_ascii();

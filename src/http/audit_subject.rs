@@ -19,7 +19,7 @@ pub(super) enum SubjectSource {
     Receipt,
     /// `builderId` in the query, for admins. Otherwise the caller.
     Builder,
-    /// The caller.
+    /// The party that makes the request.
     Caller,
     /// The response, because the change creates it.
     Response,

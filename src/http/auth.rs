@@ -50,7 +50,7 @@ impl FromRequestParts<Http> for Everyone {
     }
 }
 
-/// The admin or a builder.
+/// Extracts the caller of a request, who must be the admin or a builder, and the query.
 pub(super) struct AdminOrBuilder<Q = NoQuery>(pub(super) Caller, pub(super) Q);
 
 impl<Q: DeserializeOwned> CallerExtractor for AdminOrBuilder<Q> {
@@ -139,9 +139,7 @@ pub(super) enum Deletable {
     There(ManagedEndpoint),
     /// The tool was deleted.
     Gone {
-        /// Its slug.
         slug: String,
-        /// Its id.
         id: EndpointId,
     },
 }
@@ -219,7 +217,7 @@ impl<Q: OfBuilder, const SUSPENDED_TOO: bool> FromRequestParts<Http> for ForBuil
     }
 }
 
-/// Returns the error for an admin's request that must name the subject with this parameter.
+/// Returns the error for an admin's request without this parameter, which must name the subject.
 pub(super) fn missing(subject: &str, parameter: &'static str, value: &str) -> ApiError {
     let fault = ApiError::bad_request(format!("the {subject} is missing")).with("parameter", json!(parameter));
     fault.hint(format!("Send `?{parameter}={value}`"))

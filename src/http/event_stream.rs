@@ -136,7 +136,7 @@ enum Step {
     Send(Event),
     /// Has had nothing to send for a while.
     Wait,
-    /// Sends its last event, which contains no entry.
+    /// Sends the last event, for example an error.
     End(Event),
 }
 

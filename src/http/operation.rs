@@ -34,7 +34,7 @@ impl Access {
     }
 }
 
-/// An operation.
+/// An operation of the HTTP API.
 #[derive(Debug, Clone)]
 pub struct Operation {
     /// The HTTP method, in capitals.
@@ -65,7 +65,7 @@ pub struct Operation {
     pub(super) fails: Vec<Code>,
 }
 
-/// The kind of a response.
+/// The content of a response's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseKind {
     /// JSON with this schema.

@@ -67,7 +67,7 @@ pub struct Services {
     pub capabilities: Arc<CapabilityServices>,
     /// Secrets of tools, encrypted.
     pub secrets: Arc<Secrets>,
-    /// The builders.
+    /// Builder accounts and their keys.
     pub builders: Arc<Builders>,
     /// The price of a registration.
     pub registration: Arc<CallTerms>,
@@ -85,11 +85,11 @@ pub struct Services {
     pub ledger: Option<Arc<Ledger>>,
     /// The fee that the host keeps of a builder's sales.
     pub fee: FeeBps,
-    /// Sales.
+    /// Sums of sales, by day and tool.
     pub sales: Arc<Sales>,
-    /// Payouts.
+    /// Payouts to builders.
     pub payouts: Arc<Payouts>,
-    /// Refunds.
+    /// Refunds of receipts.
     pub refunds: Arc<Refunds>,
     /// All receipts.
     pub receipts: Arc<Receipts>,

@@ -1,4 +1,4 @@
-//! Converts the end of a call to MCP results and errors.
+//! Converts the outcome of a call to MCP results and errors.
 //!
 //! JSON of the handler stays text throughout, so that numbers keep their digits and duplicate fields are preserved.
 
@@ -21,7 +21,7 @@ use super::{dialect::Dialect, refusal::error_data, revision::Era, unpayable};
 
 /// The key of x402's settlement response in `_meta` of a result.
 const SETTLED: &str = "x402/payment-response";
-/// The key under which Vercel's `x402-mcp` reads it.
+/// The key under which Vercel's `x402-mcp` reads the settlement response.
 const DOTTED_SETTLED: &str = "x402.payment-response";
 /// The key under which Cloudflare's `agents` reads the challenge.
 const CHALLENGE: &str = "x402/error";
@@ -93,7 +93,7 @@ impl ToolAnswer {
     }
 }
 
-/// Converts the end of a call.
+/// Converts the answer of a completed call.
 pub(super) fn done(done: &CompletedCall, base_url: &str, dialect: Dialect) -> ToolAnswer {
     let (mut result, structured) = content(&done.answer, dialect.era);
     // An error of a tool has no structured content, which has the schema of results.
@@ -158,7 +158,7 @@ fn blocks(json: &RawValue) -> (Vec<ContentBlock>, Option<&RawValue>) {
     (given.into_iter().map(block).collect(), envelope.get(STRUCTURED).copied())
 }
 
-/// Replaces line breaks by spaces, because event data has none. In this JSON they occur only between tokens.
+/// Replaces line breaks with spaces, because event data has none. In this JSON they occur only between tokens.
 fn on_one_line(json: &RawValue) -> Box<RawValue> {
     if !json.get().contains(['\r', '\n']) {
         return json.to_owned();

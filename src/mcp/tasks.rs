@@ -144,7 +144,7 @@ impl Tasks {
         let ttl_ms = if permit.is_free { millis(permit.wall + OVERHEAD + self.retention) } else { PAID_MS };
         let record =
             TaskRecord { holder, payment, state: TaskState::Working, created_at: now, updated_at: now, ttl_ms, dotted: dialect.dotted };
-        // The client must be able to find it at once.
+        // The client must be able to find the task at once.
         self.running.lock().insert(id.clone(), RunningTask { cancel: started.cancel.clone(), progress: None });
         let mut batch = Batch::new();
         batch.insert(&TASKS, &id, &record);

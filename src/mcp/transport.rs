@@ -296,7 +296,7 @@ impl Transport {
     }
 
     /// Counts the messages after the first, which was counted as the request, against the address's rate. Returns the
-    /// seconds until there is room, if there is none.
+    /// seconds to wait if there is no room.
     fn rate_limited(&self, parts: &Parts, members: usize) -> Option<u64> {
         (1..members).find_map(|_| self.front.services.shared.limits.wait(peer(&parts.extensions)))
     }

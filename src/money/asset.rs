@@ -11,7 +11,7 @@ use super::{
 /// A dollar token on a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asset {
-    /// Its network.
+    /// The network whose chain has the token.
     pub network: &'static Network,
     /// Its common symbol.
     pub symbol: &'static str,

@@ -32,7 +32,7 @@ pub use self::{
 /// Prefix of every token. Scanners for leaked secrets recognize it.
 pub const PREFIX: &str = "dc_";
 
-/// Amounts that calls in flight hold, per credit and per credit and tool.
+/// Amounts held by calls in flight, per credit and per credit and tool.
 type CreditHolds = HashMap<(CreditId, Option<Slug>), u64>;
 
 /// The developer credits of a host.

@@ -171,7 +171,7 @@ pub trait Facilitator: Send + Sync + 'static {
     /// money at most once.
     async fn resolve(&self, payment: &OfferedX402, begun: &StartedSettlement) -> SettleOutcome;
 
-    /// Looks up a settlement that another facilitator was to make. It moves nothing and trusts only the chain.
+    /// Looks up a settlement that another facilitator started. It moves no money and trusts only the chain.
     async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
         match self.chain_node(payment) {
             Some(node) => node.look_up(payment, started).await,

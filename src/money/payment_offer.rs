@@ -74,7 +74,7 @@ pub trait CredentialObserver: fmt::Debug + Send + Sync {
     fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, RunLimitReached>>;
 }
 
-/// The lookup of a credential.
+/// A lookup of a credential that has begun.
 pub trait CredentialLookup: Send {
     /// Counts the credential as wrong.
     fn saw_wrong(self: Box<Self>);

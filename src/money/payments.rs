@@ -194,7 +194,7 @@ pub struct Payments {
     /// Open settlements of this replica: the next lookup, and the number of lookups.
     retries: Lock<HashMap<PaymentId, PollBackoff>>,
     poll_slots: PollSlots,
-    /// How far unresolved settlements were looked up.
+    /// The last unresolved settlement that was looked up, from which the next pass continues.
     pass: Lock<Pass>,
     /// Reservations of running calls.
     claims: Claims,

@@ -71,7 +71,7 @@ pub struct SignedReceipt {
 pub struct CommitEffects {
     /// The owner of the events.
     pub owner: Owner,
-    /// The events.
+    /// The events to announce, in order.
     pub events: Vec<Event>,
 }
 

@@ -47,13 +47,13 @@ pub struct RefundedTotal {
     pub refunds: Vec<Refund>,
 }
 
-/// A refund.
+/// A refund, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refund {
     /// Its number within the receipt. For a credit also the number of its movement.
     pub number: u64,
-    /// The amount.
+    /// The refunded amount.
     #[serde(rename = "amountUsd")]
     pub amount: MicroUsd,
     /// When it was entered.
@@ -150,7 +150,7 @@ tollhouse_store::json_values!(RefundRow);
 /// An admin's request for a refund.
 #[derive(Debug, Clone)]
 pub struct RefundRequest {
-    /// The receipt.
+    /// Id of the receipt of the payment.
     pub receipt: ReceiptId,
     /// The amount. Default: all that was not refunded yet.
     pub amount: Option<MicroUsd>,
@@ -171,9 +171,9 @@ struct RefundRow {
 /// A refund that was made, and the total of its receipt.
 #[derive(Debug, Clone)]
 pub struct IssuedRefund {
-    /// The receipt.
+    /// Id of the receipt of the payment.
     pub receipt: ReceiptId,
-    /// The refund.
+    /// The refund, as recorded.
     pub refund: Refund,
     /// The total refunded so far, including this refund.
     pub refunded: MicroUsd,

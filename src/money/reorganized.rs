@@ -136,7 +136,7 @@ impl WatchedSettlement {
 }
 
 /// Returns the row that watches a settlement until its block is final. Empty if the block is final already, or if the
-/// chain was not read. `signed` is `None` only then.
+/// chain was not read. `signed` can be `None` only if the chain was not read.
 pub(crate) fn watch(
     payment: &PaymentId,
     receipt_id: &str,

@@ -131,7 +131,7 @@ impl From<&AmountDue> for RouteArrival {
     }
 }
 
-/// The steps of a route.
+/// How to convert one token into another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RouteSteps {
     /// The steps. Empty if there is nothing to convert.
@@ -140,7 +140,7 @@ pub struct RouteSteps {
     pub seconds: u64,
 }
 
-/// A step of a route.
+/// One conversion or transfer on a route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteStep {
@@ -161,7 +161,7 @@ pub struct RouteStep {
     pub seconds: u64,
 }
 
-/// The cost of a route.
+/// The estimated cost of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteCost {

@@ -58,7 +58,7 @@ pub enum SettlementKind {
 pub struct StartedSettlement {
     /// When the intent was written.
     pub at: Timestamp,
-    /// [Identity](super::Facilitator::identity) of the facilitator that was to move the money. `None` if it is not
+    /// [Identity](super::Facilitator::identity) of the facilitator that had to move the money. `None` if it is not
     /// known.
     pub facilitator: Option<String>,
     /// The transaction that was prepared for it.

@@ -72,7 +72,7 @@ pub enum BucketError {
     #[error("`AWS_ENDPOINT` is `{0}`, which is not a URL; write `http://HOST:PORT` or `https://HOST`")]
     Endpoint(String),
     /// The server has no bucket with this name.
-    #[error("the bucket does not exist; create it, or set another one")]
+    #[error("the bucket does not exist; create it, or set a different bucket")]
     Missing,
     /// The folder cannot be created, or the environment's settings for the bucket are invalid.
     #[error("{0}")]

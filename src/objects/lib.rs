@@ -81,7 +81,7 @@ pub enum PutError {
 /// An object that no row references yet.
 #[derive(Debug)]
 pub struct PendingObject {
-    /// Its name.
+    /// Its name in the bucket.
     pub name: String,
     /// SHA-256 of its content, in hex.
     pub sha256: String,
@@ -178,8 +178,8 @@ impl Objects {
         }
     }
 
-    /// Stores contents as an object for a row that can also hold them itself. Returns `None` if it must: another host of
-    /// the store could not find the object, or storing failed, which is logged for `what`.
+    /// Stores contents as an object for a row that can also hold them itself. Returns `None` if the row must hold them:
+    /// because another host of the store could not find the object, or because storing failed, which is logged for `what`.
     pub async fn put_apart(&self, what: &str, content: Bytes) -> Option<PendingObject> {
         if !self.are_everywhere() {
             return None;

@@ -37,7 +37,7 @@ impl Heap {
 #[async_trait]
 impl Bucket for Heap {
     async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
-        // It may be stored even if the call fails.
+        // The object may be stored even if the call fails.
         self.contents.lock().unwrap().insert(name.to_owned(), content);
         self.answers()
     }

@@ -48,7 +48,7 @@ pub enum JoinError {
     /// The version of another host is too old.
     #[error(
         "the host {id} serves the store and reads row formats up to {reads}, but this version writes formats up to {writes}: \
-         replace that host by a version between the two first, or stop it"
+         first replace that host with a version between the two, or stop it"
     )]
     Earlier {
         /// The other host.

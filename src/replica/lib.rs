@@ -186,7 +186,7 @@ impl Replica {
         })
     }
 
-    /// Returns its id.
+    /// Returns the id of this replica.
     pub fn id(&self) -> &ReplicaId {
         &self.id
     }
@@ -318,7 +318,7 @@ impl Replica {
             let (request, here) = (Instant::now(), self.clock.now());
             // After a gap longer than a lease, others ignored this replica, and rows may now be of a later version.
             are_read(tx.get(&WRITTEN, &()).await?.as_ref(), self.known.reads)?;
-            // A renewal that was given up and arrives late must not replace a later expiry by an earlier one.
+            // A renewal that was given up and arrives late must not replace a later expiry with an earlier one.
             _ = tx.found(&REPLICAS, &self.id).await?;
             let (asked_now, now) = (std::time::Instant::now(), self.store.now().await?);
             self.db_clock.follow_remote(now, asked_now);

@@ -162,7 +162,7 @@ async fn an_unanswered_renewal_is_retried() {
     let memory = Arc::new(MemoryStore::shared(clock.clone()));
     let watched = Replica::new(Arc::clone(&memory) as _);
     watched.begin().await.unwrap();
-    // Its third renewal never returns.
+    // The third renewal of this replica never returns.
     let store = InterleavingStore::before_commit(3, Arc::clone(&memory), std::future::pending());
     let one = Replica::new(store as _);
     one.begin().await.unwrap();
@@ -181,7 +181,7 @@ async fn a_late_renewal_does_not_shorten_the_lease() {
     let memory = Arc::new(MemoryStore::shared(clock.clone()));
     let one = Replica::new(Arc::clone(&memory) as _);
     let id = one.id().clone();
-    // Just before the renewal is written, a later one of the same replica is.
+    // A later renewal of the same replica is written just before this one.
     let (others, time) = (Arc::clone(&memory), clock.clone());
     let later = async move {
         time.set(NOW.plus_millis(1_000));

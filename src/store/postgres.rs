@@ -118,7 +118,7 @@ impl Store for PostgresStore {
         let answered = match timeout(QUEUED, &mut answer).await {
             Ok(answered) => answered.ok(),
             Err(_) if self.shared.pending.withdraw(&ticket) => return Err(self.shared.away()),
-            // It has just been sent or is about to be.
+            // The commit has just been sent or is about to be.
             Err(_) => timeout(QUEUED + SENT, answer).await.ok().and_then(Result::ok),
         };
         answered.unwrap_or_else(|| Err(StoreError::Unknown("the sending task has ended".to_owned())))

@@ -147,13 +147,13 @@ impl SledStore {
         self.state.handle.tree().size_on_disk().map_err(StoreError::away)
     }
 
-    /// Replaces the tree by a new one and waits for it. That happens automatically once the tree is much larger than
+    /// Replaces the tree with a new one, and waits until this is done. That happens automatically once the tree is much larger than
     /// its rows. For tests.
     pub async fn renew(&self) -> Result<(), StoreError> {
         self.request(RebuildRequest::Renewal).await
     }
 
-    /// Replaces the journal so far by a new checkpoint, and the tree by a new one, and waits for both. If the process
+    /// Replaces the journal so far with a new checkpoint, and the tree with a new one, and waits for both. If the process
     /// is killed, the store is in its old or its new state.
     /// After an error the current files stay in use.
     pub async fn compact(&self) -> Result<(), StoreError> {

@@ -23,7 +23,7 @@ const EXAMINED: usize = 5_000;
 /// Number of rows that [`Table::newest`] reads at once.
 const NEWEST: usize = 250;
 
-/// A table.
+/// A table with typed keys and values.
 pub struct Table<K: 'static, V: 'static> {
     pub(super) plan: &'static TablePlan,
     pub(super) indexes: &'static [IndexFn<K, V>],
@@ -39,9 +39,9 @@ pub struct Counter<K> {
 /// A row as it was read.
 #[derive(Debug, Clone)]
 pub struct Row<K, V> {
-    /// The key.
+    /// The decoded key.
     pub key: K,
-    /// The value.
+    /// The decoded value.
     pub value: V,
     /// The stored key.
     pub(super) at: Vec<u8>,

@@ -207,7 +207,7 @@ counters! {
     /// Connections that the host closed.
     pub static CONNECTIONS_CLOSED: LabeledCounts<1, 6> =
         LabeledCounts::new(&metric_table::CONNECTIONS_CLOSED, values!("head" "idle" "unread" "reset" "frames" "held"));
-    /// MCP requests.
+    /// MCP requests, by method.
     pub static MCP_REQUESTS: LabeledCounts<1, 9> = LabeledCounts::new(&metric_table::MCP_REQUESTS, values!(
         "initialize" "server/discover" "tools/list" "tools/call" "tasks/get" "tasks/update" "tasks/cancel" "subscriptions/listen" "other"
     ));
@@ -217,7 +217,7 @@ counters! {
     /// Payments that reached a state.
     pub static PAYMENTS: LabeledCounts<1, 6> =
         LabeledCounts::new(&metric_table::PAYMENTS, values!("reserved" "settled" "refused" "released" "unknown" "unresolved"));
-    /// Unpaid runs.
+    /// Runs that ended without a charge, by reason.
     pub static UNPAID_RUNS: LabeledCounts<1, 3> = LabeledCounts::new(&metric_table::UNPAID_RUNS, values!("failed" "refused" "unknown"));
     /// Runs refused because of a limit on unpaid runs.
     pub static SLOWED_RUNS: LabeledCounts<1, 6> =

@@ -19,7 +19,7 @@ pub(super) struct Histogram {
     nanos: AtomicU64,
 }
 
-/// A snapshot of a histogram.
+/// The counts of a histogram at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HistogramSnapshot {
     /// Count of each bucket, not cumulative. The last has no bound.

@@ -27,7 +27,7 @@ use tracing_subscriber::{
 
 use super::call_trace::current;
 
-/// The format of the log.
+/// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {

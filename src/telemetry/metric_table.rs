@@ -23,12 +23,12 @@ impl Kind {
     }
 }
 
-/// A metric.
+/// A metric: its name, kind, labels and description.
 #[derive(Debug)]
 pub struct Metric {
     /// Its name, which ends with the unit, and with `_total` for a counter.
     pub name: &'static str,
-    /// Its kind.
+    /// Whether it is a counter, a gauge or a histogram.
     pub kind: Kind,
     /// The names of its labels.
     pub labels: &'static [&'static str],

@@ -30,7 +30,7 @@ impl Format {
         if accept.split(',').any(named) { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// Returns the media type.
+    /// Returns the media type for `Content-Type`.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {

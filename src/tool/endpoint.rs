@@ -201,7 +201,7 @@ impl SettleTime {
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum PricingMode {
-    /// Free.
+    /// Every call is free.
     FreePublicUtility,
     /// A fixed price, with a receipt for each success.
     FixedPriceSuccessReceipt,

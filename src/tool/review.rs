@@ -16,7 +16,7 @@ pub struct ContentSafety {
     pub policy_version: String,
     /// When the builder attested the content. `None` for uploads by an admin.
     pub attested_at: Option<Timestamp>,
-    /// The findings.
+    /// The places where a rule of the scan matched.
     pub findings: Vec<Finding>,
 }
 
@@ -117,7 +117,7 @@ pub enum ReviewAction {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DecisionRecord")]
 pub struct ReviewRecord {
-    /// The decision.
+    /// The admin's decision.
     pub decision: ReviewAction,
     /// Always `admin`.
     pub by: String,

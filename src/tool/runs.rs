@@ -15,7 +15,7 @@ pub enum EndpointCode {
 
 /// The handler of a record does not match its type. No host writes such a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the tool `{slug}` has the type `{}`, but its handler does not", handler_type.as_str())]
+#[error("the handler of the tool `{slug}` does not match its type `{}`", handler_type.as_str())]
 pub struct ForeignHandler {
     /// The tool with this record.
     pub slug: Slug,

@@ -22,7 +22,7 @@ pub struct Version {
     pub note: Option<String>,
 }
 
-/// The maker of a version.
+/// The party that published a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

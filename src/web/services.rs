@@ -34,7 +34,7 @@ pub struct Services {
     pub base_url: String,
 }
 
-/// An operation of the API.
+/// An operation of the HTTP API, as the pages call it.
 #[derive(Debug, Clone)]
 pub struct ApiOperation {
     /// Operation id.
@@ -43,6 +43,6 @@ pub struct ApiOperation {
     pub method: Method,
     /// Path, with `{slug}` or `{id}` for a name.
     pub path: &'static str,
-    /// Whether it takes a body.
+    /// Whether the operation takes a body.
     pub takes: bool,
 }

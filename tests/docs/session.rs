@@ -139,7 +139,7 @@ impl Session {
         Outcome { is_success: ended == "ended 0 ", output }
     }
 
-    /// Replaces addresses and values of the documents by those of this run.
+    /// Replaces addresses and values of the documents with those of this run.
     fn here(&self, text: &str) -> String {
         let text = ADDRESSES.iter().fold(text.to_owned(), |text, address| text.replace(address, &self.address));
         self.known.iter().fold(text, |text, (old, new)| text.replace(old, new))

@@ -68,7 +68,7 @@ mod tests {
             writeln!(io::stdout(), "skipped: PID namespaces: this system allows none").unwrap();
             return;
         };
-        // It ends with this process at the latest.
+        // The child ends with this process at the latest.
         let start = || Command::new("/bin/cat").stdin(Stdio::piped()).spawn();
         let mut started = [own.outside(start).unwrap(), own.outside(start).unwrap(), start().unwrap()];
         assert!(own.outside::<Child>(|| Err(io::ErrorKind::NotFound.into())).is_err());

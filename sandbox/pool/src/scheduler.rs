@@ -41,7 +41,7 @@ use self::{
 };
 use crate::{breaker::Cause, error::PoolError};
 
-/// The permission of a call.
+/// How a call can run.
 #[derive(Debug)]
 pub(crate) enum Admitted<'a> {
     /// Run on its own worker.

@@ -46,7 +46,7 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TierStatus {
-    /// The tier.
+    /// How these workers execute code.
     pub tier: Tier,
     /// Its current processes.
     pub processes: usize,
@@ -59,7 +59,7 @@ pub struct TierStatus {
 /// A layer of the jail that the system refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RefusedLayer {
-    /// The layer.
+    /// The layer that is missing.
     pub layer: JailLayer,
     /// The error number of the system.
     pub errno: i32,

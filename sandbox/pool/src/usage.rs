@@ -18,8 +18,8 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
-    /// Reads the memory from `/proc`. Fails for a process that has exited. The caller must hold the
-    /// process unreaped.
+    /// Reads the memory from `/proc`. Fails for a process that has exited. The process must not be
+    /// reaped before the call ends.
     pub(crate) fn of(pid: u32) -> Result<Self, UsageError> {
         Self::parse(&read(pid, "statm")?).ok_or(UsageError::Unreadable)
     }

@@ -124,7 +124,7 @@ impl AlarmState {
 #[derive(Debug)]
 struct TickSchedule {
     tick: Instant,
-    /// The interval that the last look requested.
+    /// The interval that the last check requested.
     soonest: Duration,
 }
 
@@ -183,7 +183,7 @@ mod tests {
                 park_timeout(4 * TICK);
                 checks.load(Ordering::Relaxed) - before
             };
-            // The last look can come late.
+            // The last check can come late.
             let none = || (0..100).any(|_| in_a_while() == 0);
             let some = || (0..100).any(|_| in_a_while() > 1);
             assert_eq!(in_a_while(), 0);

@@ -116,7 +116,7 @@ impl Zygotes {
         let ready = zygote.wait_until_ready(timeout.saturating_sub(zygote.forked.elapsed()));
         match ready.and_then(|()| zygote.fork_worker(spec, timeout)) {
             Ok(worker) => Some(worker),
-            // It will be ready for a later worker.
+            // The zygote will be ready for a later worker.
             Err(error) if zygote.may_still_boot(&error, boot_timeout) => None,
             Err(error) => {
                 tracing::warn!(%error, "a zygote does not work, so workers are started without it");

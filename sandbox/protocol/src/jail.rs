@@ -121,7 +121,7 @@ pub struct JailReport {
 /// A layer that the system refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerRefusal {
-    /// The layer.
+    /// The layer that is missing.
     pub layer: JailLayer,
     /// The error number of the system, errno(3).
     pub errno: i32,

@@ -134,7 +134,7 @@ pub enum StopReason {
     Ops {
         /// The kind of request, for the error message.
         what: String,
-        /// The limit.
+        /// The maximum number of such requests per call.
         limit: u64,
     },
     /// Every promise waits for another, so nothing can wake the handler.

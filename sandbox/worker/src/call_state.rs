@@ -143,7 +143,7 @@ impl CallState {
         self.loaded.take()
     }
 
-    /// Returns its ops.
+    /// Returns the ops of the running call.
     pub(crate) fn ops(&mut self) -> &mut OpQueue {
         &mut self.ops
     }

@@ -96,7 +96,7 @@ fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Resul
     loop {
         match host.next(Some(budget.wall_left())) {
             Ok(ToWorker::Reply { op, result }) => return Ok((op, result)),
-            // It was sent ahead, and would wait as long as this call.
+            // This call was sent ahead, and would wait as long as the running one.
             Ok(ToWorker::Call(_)) => send(state, host, &ToHost::Declined).map_err(End::Gone)?,
             Err(HostGone::TimedOut) => {
                 budget.wall_left();

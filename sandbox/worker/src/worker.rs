@@ -42,7 +42,7 @@ const WARM_UP_DELAY: Duration = Duration::from_millis(10);
 /// Idle time after which a worker collects its garbage.
 const IDLE_GC_DELAY: Duration = Duration::from_secs(1);
 
-/// Options of a worker.
+/// How a worker is started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkerOptions {
     /// The descriptor of the socket to the host.

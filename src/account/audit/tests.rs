@@ -109,7 +109,7 @@ async fn concurrent_sweeps_remove_as_many_as_one() {
         one.begin(action(Actor::Admin, None)).await.unwrap();
     }
     let meanwhile = async move { one.sweep().await.unwrap() };
-    // By then it has searched for old entries and counted all: one page and one that is empty.
+    // By the fourth scan, the other host has searched for old entries and counted all: one page and an empty one.
     let other = Audit::new(InterleavingStore::before_scan(4, Arc::clone(&inner), meanwhile), clock, FEW);
     other.sweep().await.unwrap();
     assert_eq!(AUDIT.count(&*inner, &AUDIT.all(), 50).await.unwrap(), 3);

@@ -73,7 +73,7 @@ impl Used {
         let cores = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
         let ticks: Vec<u64> =
             text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
-        // Guest time is already included in user time. Niced time, as of throttled workers, counts as idle because it
+        // Guest time is already included in user time. Niced time, for example of throttled workers, counts as idle because it
         // takes nothing from others.
         let (all, idle) = (ticks.get(..8)?.iter().sum::<u64>(), ticks[1] + ticks[3] + ticks[4]);
         Some(Self { busy: all.saturating_sub(idle), all, cores })

@@ -69,7 +69,7 @@ async fn open_turns_count_with_their_expected_cost() {
     let dear = shares.turn(ONE, millis(500)).await.unwrap();
     assert!(shares.turn(ONE, millis(500)).await.is_err(), "a second turn at the same time");
     takes(&shares, OTHER, millis(1)).await.unwrap();
-    // It cost nothing in the end.
+    // The turn cost nothing in the end.
     drop(dear);
     assert!(is_at_once(&takes(&shares, ONE, millis(1)).await));
 }

@@ -214,7 +214,7 @@ async fn two_hosts_that_remove_at_once_remove_as_many_as_one() {
     }
     let history = Arc::clone(&one.history);
     let meanwhile = async move { history.trim().await.unwrap() };
-    // It has read the first and counted all: one page, and an empty one.
+    // By the fourth scan, the other host has read the first call and counted all of them.
     let other = Fixture::of(InterleavingStore::before_scan(4, Arc::clone(&inner), meanwhile), 100);
     other.add(&[(&endpoint, call(NOW, None))]).await;
     other.history.trim().await.unwrap();
@@ -242,7 +242,7 @@ async fn excess_calls_are_removed_automatically_once_started() {
     let fixture = Fixture::keeping(1);
     let endpoint = EndpointId::generate();
     fixture.history.start();
-    // It begins with the old ones, and counts again afterwards.
+    // The task begins with the old calls, and counts again afterwards.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     for at in 0..3 {
         fixture.add(&[(&endpoint, call(Timestamp(NOW.0 - 10 + at), None))]).await;

@@ -54,7 +54,7 @@ impl RecentDurations {
         }
     }
 
-    /// Replaces a tool's durations by counted ones.
+    /// Replaces a tool's durations with counted ones.
     pub(super) fn set(&mut self, endpoint: EndpointId, lengths: DurationHistogram) {
         if lengths.calls() > 0 {
             self.of.insert(endpoint, EndpointDurations { lengths, count: self.count });

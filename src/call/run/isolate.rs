@@ -239,7 +239,7 @@ fn structured(envelope: &[u8]) -> Option<Bytes> {
     (envelope[FAILED] != true).then(|| Bytes::from(envelope[STRUCTURED].to_string()))
 }
 
-/// Replaces each secret by the mark of [`Redactor::redact`]. Returns whether that changed a JSON body.
+/// Replaces each secret with the mark of [`Redactor::redact`]. Returns whether that changed a JSON body.
 ///
 /// # Errors
 ///
@@ -310,7 +310,8 @@ fn redirect_message(status: u16) -> String {
     )
 }
 
-/// Returns the headers of an answer. Values of the same name are joined, as HTTP allows, but there is one content type.
+/// Returns the headers of an answer. Values of the same name are joined, as HTTP allows. Of several content types, only the
+/// last one counts.
 fn reply_headers(given: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = vec![];
     for (name, value) in given.into_iter().filter(|(name, value)| may_set(name, value)) {

@@ -31,7 +31,7 @@ pub(super) struct ConnectionMeter(Arc<Lock<Counts>>);
 struct Counts {
     /// Number of response heads that have arrived.
     answers: u64,
-    /// Bytes since the last head, or since its body was read.
+    /// Number of bytes that have arrived since the last response head, or since its body was read.
     came: usize,
     limit: usize,
 }

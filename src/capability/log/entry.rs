@@ -47,7 +47,7 @@ impl LogEntry {
     }
 }
 
-/// Replaces escaped lone surrogates in JSON from JavaScript by U+FFFD. JavaScript escapes nothing else that way.
+/// Replaces escaped lone surrogates in JSON from JavaScript with U+FFFD. JavaScript escapes nothing else that way.
 fn with_halves_replaced(json: &str) -> String {
     let (mut readable, mut rest) = (String::with_capacity(json.len()), json);
     while let Some((plain, escape)) = rest.find('\\').map(|at| rest.split_at(at)) {

@@ -129,7 +129,7 @@ fn of_two_tokens_with_the_same_header_nothing_is_left_of_either() {
     let header = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.";
     let (one, other) = (format!("Bearer {header}first-payload.signature"), format!("{header}other-payload.signature"));
     let redactor = Redactor::new([one.as_str(), other.as_str()]);
-    // It contains the beginning of the first value and all of the other.
+    // The text contains the beginning of the first value and all of the other.
     assert_eq!(redactor.redact(&format!("<Bearer {other}>")), format!("<{MARK}>"));
     assert_eq!(redactor.redact(&format!("<{one}>")), format!("<{MARK}>"));
 }

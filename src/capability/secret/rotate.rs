@@ -17,7 +17,7 @@ struct Page {
     last: Option<Key>,
     /// Number of secrets encrypted again.
     resealed: u64,
-    /// The tools that they belong to.
+    /// The tools to which these secrets belong.
     rewritten: BTreeSet<EndpointId>,
 }
 

@@ -281,7 +281,7 @@ fn a_partial_key_file_is_replaced_or_named() {
 fn a_key_file_that_cannot_be_read_is_not_passed_over() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let given = hex::encode([1; 32]);
-    // Its parent is not a folder.
+    // The parent of the key file is not a folder.
     assert!(matches!(Keyring::open(Some(&given), None, &file.path().join("master-key")), Err(KeyError::Io { .. })));
 }
 

@@ -71,10 +71,10 @@ fn latin_twin(char: char) -> Option<char> {
     }
 }
 
-/// Returns the Latin name that a name with look-alike letters imitates. `None` if it has none, or
-/// is clearly in another script.
+/// Returns the Latin name that a name with look-alike letters imitates. `None` if it has no such
+/// letters, or is clearly in another script.
 ///
-/// Such a name is suspicious if it mixes them with Latin letters, or looks entirely Latin.
+/// A name is suspicious if it mixes look-alike with Latin letters, or looks entirely Latin.
 pub(super) fn looks_like(name: &str) -> Option<String> {
     if name.is_ascii() {
         return None;

@@ -112,7 +112,7 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
     in_commands(error)
 }
 
-/// Replaces hints about the host's API by commands of this program.
+/// Replaces hints about the host's API with commands of this program.
 fn in_commands(error: Error) -> Error {
     match error.code() {
         "unauthorized" => error.hint("sign in with another credential: tollhouse login"),
@@ -131,7 +131,7 @@ const FLAGS: [&str; 12] = ["actor", "kind", "level", "limit", "outcome", "owner"
 /// Query parameters of the API that a flag with another name sets.
 const OTHER_FLAGS: [(&str, &str); 3] = [("builderId", "builder"), ("callId", "call"), ("maxPriceUsd", "max-price")];
 
-/// Replaces names of query parameters by flags. An error about a body has a `pointer`, and stays as it is.
+/// Replaces names of query parameters with flags. An error about a body has a `pointer`, and stays as it is.
 fn with_flags(mut error: Error) -> Error {
     if error.reported.contains_key("pointer") {
         return error;

@@ -33,7 +33,6 @@ pub(crate) enum CredentialChoice {
     Anyone,
     /// A builder for their own data, or an admin.
     Manager,
-    /// An admin.
     Admin,
     /// The holder of a credit, or an admin.
     Holder,

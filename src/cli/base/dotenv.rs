@@ -70,7 +70,7 @@ fn no_more(text: &str, from: usize, to: usize) -> Result<(), MalformedLine> {
 
 fn unquoted(value: &str) -> Result<String, &'static str> {
     let Some(quote) = value.chars().next().filter(|first| QUOTES.contains(first)) else { return Ok(value.to_owned()) };
-    let inside = value[1..].strip_suffix(quote).ok_or("the quotes do not end, or text follows them")?;
+    let inside = value[1..].strip_suffix(quote).ok_or("the closing quote is missing, or text follows it")?;
     Ok(if quote == '"' { inside.replace("\\n", "\n").replace("\\r", "\r") } else { inside.to_owned() })
 }
 

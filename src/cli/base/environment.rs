@@ -7,13 +7,12 @@ use tollhouse_config::HiddenValue;
 
 /// A builder's key.
 pub(crate) const BUILDER_KEY: &str = "TOLLHOUSE_BUILDER_KEY";
-/// The admin token.
 pub(crate) const ADMIN_TOKEN: &str = "TOLLHOUSE_ADMIN_TOKEN";
 /// The token of a developer credit.
 pub(crate) const CREDIT: &str = "TOLLHOUSE_CREDIT";
-/// The host.
+/// URL of the host.
 pub(crate) const URL: &str = "TOLLHOUSE_URL";
-/// The profile.
+/// Name of the profile in `config.toml`.
 pub(crate) const PROFILE: &str = "TOLLHOUSE_PROFILE";
 /// File with the key that pays.
 pub(crate) const PAY_KEY_FILE: &str = "TOLLHOUSE_PAY_KEY_FILE";
@@ -31,7 +30,7 @@ pub(crate) fn hidden(name: &str) -> Option<HiddenValue> {
     set(name)?.into_string().ok().map(|text| text.trim_end_matches(['\r', '\n']).to_owned().into())
 }
 
-/// Returns a path.
+/// Returns a variable as a path.
 pub(crate) fn path(name: &str) -> Option<PathBuf> {
     set(name).map(PathBuf::from)
 }

@@ -103,7 +103,7 @@ impl Error {
         self
     }
 
-    /// Replaces names of fields in the host's error by names of flags. Each pair has the field and the flag.
+    /// Replaces names of fields in the host's error with names of flags. Each pair has the field and the flag.
     #[must_use]
     pub(crate) fn flags(mut self, names: &[(&str, &str)]) -> Self {
         for line in &mut self.more {

@@ -40,7 +40,7 @@ pub(crate) struct HistoryArgs {
     paging: PageArgs,
 }
 
-/// The order of a list.
+/// The order in which the host lists entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListOrder {
     NewestFirst,

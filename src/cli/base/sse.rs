@@ -3,7 +3,7 @@
 /// Maximum size of an event, in bytes: more than any entry of the host.
 const MAX_BYTES: usize = 4 << 20;
 
-/// An event.
+/// One Server-Sent Event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     /// Its id, from which a reader can resume.

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::line;
 
-/// A table.
+/// A table of text cells, with headers.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     heads: Vec<&'static str>,

@@ -39,7 +39,7 @@ impl Sending<'_> {
             let performing = perform(&self.seller, sent, &headers, &self.host, self.was_sent, &mut report);
             tokio::select! {
                 ended = performing => ended,
-                // It has been sent. Not waiting for the answer does not cancel it.
+                // The payment has been sent. Not waiting for the answer does not cancel it.
                 _ = tokio::signal::ctrl_c() => PaymentEnd::Unknown { message: None, settled: false },
             }
         };

@@ -77,7 +77,7 @@ impl Publisher {
         self.begin();
     }
 
-    /// Reports a step. For a round that was replaced, only reports what serves.
+    /// Reports a step. Of a round that was replaced, reports only the version that is now served.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use crate::tool::Problem;
 
 /// How long files must be unchanged before they are read, because editors write more than once.
 const QUIET: Duration = Duration::from_millis(50);
-/// Maximum time to wait for that.
+/// Maximum time to wait until the files are unchanged.
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// How often to look without a hint.
 const LOOK: Duration = Duration::from_secs(1);

@@ -121,7 +121,7 @@ async fn kind_of_money(database: &PostgresConfig, flags: &Flags) -> Option<Findi
     Some(Finding::fail(
         "database",
         text,
-        "set another database in TOLLHOUSE_STORE, or the facilitator of this store's money in TOLLHOUSE_FACILITATOR",
+        "set TOLLHOUSE_STORE to another database, or TOLLHOUSE_FACILITATOR to a facilitator for this store's kind of money",
     ))
 }
 

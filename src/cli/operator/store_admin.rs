@@ -10,7 +10,7 @@ use tollhouse_store::sled::{self, Repair, Repaired, SledConfig, StoreReport};
 use crate::base::{ConfirmArgs, Output, error};
 use crate::operator::backup_cmd::HostLocation;
 
-/// Most dropped frames that are listed. Their contents stay in the damaged files, which are kept.
+/// Maximum number of dropped frames that are listed. Their contents stay in the damaged files, which are kept.
 const MAX_LISTED: usize = 100;
 
 /// Arguments of `store check` and `store compact`.

@@ -12,7 +12,7 @@ use crate::base::{Error, Exit, Result, bytes, connecting};
 /// Longest wait for a node's response.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Most bytes of its response.
+/// Maximum number of bytes of its response.
 const MAX_BYTES: usize = 64 << 10;
 
 /// Returns the balance of `address` in the token's smallest unit.

@@ -5,7 +5,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use tollhouse_money::WireVersion;
 
-/// Most entries of `accepts` that are read.
+/// Maximum number of entries of `accepts` that are read.
 const MAX_TERMS: usize = 64;
 
 /// The payment terms of a seller.

@@ -9,7 +9,7 @@ use tollhouse_tool::MicroUsd;
 use super::{Challenge, PaymentLimits, usd};
 use crate::base::{Error, Exit, Result, first};
 
-/// Most reasons that are listed in an error.
+/// Maximum number of reasons that are listed in an error.
 const MAX_REASONS: usize = 8;
 
 /// The option that will be signed.

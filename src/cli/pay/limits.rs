@@ -9,7 +9,7 @@ use crate::base::{Error, Profile, Result};
 /// Network with test money that hosts use by default.
 const PLAY: &str = "eip155:84532";
 
-/// The limits of a payment.
+/// The networks, tokens and amounts to which a payment is limited.
 #[derive(Debug, Clone)]
 pub(crate) struct PaymentLimits {
     /// The profile whose daily limit counts.

@@ -69,7 +69,7 @@ pub(crate) async fn perform(
         AttemptOutcome::Unsent(reason) => PaymentEnd::Unsent(reason),
         AttemptOutcome::Refused(reply) | AttemptOutcome::Busy(reply) => match final_state(seller, host, sent).await {
             PaymentState::NotCharged => PaymentEnd::NotCharged { reply: Some(reply) },
-            // It was refused and never reached the tool, unless an earlier try is still on its way.
+            // The payment was refused and never reached the tool, unless an earlier attempt is still on its way.
             PaymentState::NotFound if !in_doubt || is_over(sent) => PaymentEnd::NotCharged { reply: Some(reply) },
             final_state => PaymentEnd::Unknown { message: Some(reason(&reply)), settled: final_state == PaymentState::Settled },
         },

@@ -22,11 +22,11 @@ use tollhouse_tool::MicroUsd;
 use super::{PaymentTarget, Request};
 use crate::base::{Error, Result, private_files};
 
-/// Most records that are kept, and the days that they are kept.
+/// Maximum number of records that are kept, and the days that they are kept.
 const MAX: usize = 1_000;
 const DAYS: u64 = 30;
 
-/// Most bytes of a record.
+/// Maximum number of bytes of a record.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// A request with its payment.

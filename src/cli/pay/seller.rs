@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{LostReply, Progress, Reply, stream};
 use crate::base::{Error, Result, below, cause, connecting};
 
-/// Most bytes of a response.
+/// Maximum number of bytes of a response.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The request that each try sends.

@@ -23,7 +23,7 @@ use crate::base::{Error, Exit, Result, private_files};
 /// Longest wait for the lock. Processes hold it for a write, not for a call.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Most open payments. Of more, the oldest are dropped from the list but stay counted.
+/// Maximum number of open payments. Beyond it, the oldest are dropped from the list but stay counted.
 const MAX_OPEN: usize = 1_000;
 
 /// Longest time that a payment without a known outcome stays open: no host keeps a result for that long.

@@ -14,10 +14,10 @@ use crate::base::{
     sse::{Event, Reader},
 };
 
-/// Most events of a stream.
+/// Maximum number of events of a stream.
 const MAX_EVENTS: usize = 10_000;
 
-/// Most headers in an event: hosts send a handful.
+/// Maximum number of headers in an event: hosts send a handful.
 const MOST_HEADERS: usize = 256;
 
 /// Data of the event `result`.

@@ -26,7 +26,7 @@ use super::{
 const ERROR: &str = "✘ [ERROR] ";
 /// Part of the message by which esbuild reports a module that only Node has.
 const BUILT_INTO_NODE: &str = "built into node";
-/// Most of the largest parts that an error lists.
+/// Maximum number of the largest parts that an error lists.
 const NAMED: usize = 5;
 /// Flags of esbuild.
 const FLAGS: &str = "--bundle --format=esm --platform=browser --target=es2023 --charset=utf8 --sourcemap=external --sources-content=false \

@@ -16,7 +16,7 @@ pub(crate) const FILE: &str = "cases.jsonc";
 const MEMBERS: [&str; 12] =
     ["name", "input", "inputText", "output", "outputMatches", "status", "error", "http", "notHeaders", "publishError", "says", "within_ms"];
 
-/// Most characters of a value in a message.
+/// Maximum number of characters of a value in a message.
 const MAX_LEN: usize = 60;
 
 /// A test case.

@@ -12,7 +12,7 @@ use tollhouse_tool::{Slug, StaticResponse};
 use super::position::{FilePosition, Problem, find, position};
 use crate::base::without_mark;
 
-/// Most bytes of a file that is read: the host accepts neither a longer handler nor a longer body.
+/// Maximum number of bytes of a file that is read: the host accepts neither a longer handler nor a longer body.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// A tool's folder as it is on disk.
@@ -141,7 +141,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
             Ok(text) => Ok(Some(without_mark(text))),
             Err(_) => Err("is not UTF-8".to_owned()),
         },
-        // Editors replace a file by a new one, so it may be gone for a moment.
+        // Editors replace a file with a new one, so the file may be gone for a moment.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cannot be read: {error}")),
     }

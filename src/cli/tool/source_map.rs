@@ -164,7 +164,7 @@ fn decode(segment: &str) -> Option<Vec<i64>> {
 static FRAME: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"tool:/[a-z0-9-]+/([0-9a-f]{12}):([0-9]+)(?::([0-9]+))?").expect("it is a pattern"));
 
-/// Replaces the places of handlers in a stack trace, or any text, by places in the builder's own files, if the folder
+/// Replaces the places of handlers in a stack trace, or any text, with places in the builder's own files, if the folder
 /// knows the version.
 pub(crate) fn rewrite_path(folder: &Path, text: &str) -> String {
     FRAME

@@ -109,7 +109,7 @@ async fn followers_get_events_of_all_hosts_once_in_time_order() {
     for follower in &mut followers {
         assert_eq!(received(follower).await, [1_010, 1_020, 1_030, 1_040, 1_050], "and nothing of before");
     }
-    // It took long to reach the store.
+    // This event takes long to reach the store.
     fixture.pass(8_000).await;
     fixture.record(0, 1_015).await;
     fixture.record(1, 9_600).await;

@@ -47,7 +47,7 @@ impl ApiError {
         self.message = format!("{}: {error}", self.message);
         let mut problem = cause.problem();
         if let Some(fields) = problem.as_object_mut() {
-            // Its hint is for calls that were not charged.
+            // The hint of the cause is for calls that were not charged.
             fields.remove("hint");
         }
         self.with("cause", problem)

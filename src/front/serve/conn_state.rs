@@ -276,8 +276,8 @@ impl AnswerGuard {
         }
     }
 
-    /// Records that the request was rejected as one too many or too large. It and its answer earn nothing, and its
-    /// `fields` cost what they took to parse.
+    /// Records that the request was rejected because it was too large, or because there were too many. Neither the request
+    /// nor its answer earns frames, and parsing its `fields` counts as overhead.
     pub(super) fn refused(&mut self, fields: usize) {
         let earned = if self.earns { u32::try_from(frames::PER_REQUEST).unwrap_or(u32::MAX) } else { 0 };
         self.earns = false;

@@ -38,7 +38,7 @@ impl Document {
         (reported, [(header::CONTENT_TYPE, HeaderValue::from_static(self.media))], self.body).into_response()
     }
 
-    /// Returns the text.
+    /// Returns the body as text.
     pub(super) fn text(&self) -> &str {
         str::from_utf8(&self.body).expect("documents are text")
     }

@@ -98,9 +98,9 @@ pub enum BudgetKind {
 pub struct OverBudget {
     /// The kind of limit.
     pub kind: BudgetKind,
-    /// The limit.
+    /// The limit, in US dollars.
     pub limit_usd: MicroUsd,
-    /// The amount already spent.
+    /// The amount already spent or reserved, in US dollars.
     pub spent_usd: MicroUsd,
     /// The price of the call.
     pub price_usd: MicroUsd,

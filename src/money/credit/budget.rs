@@ -85,7 +85,7 @@ pub(super) struct DaySpend {
 }
 
 impl DaySpend {
-    /// Adds the amounts that calls in flight hold.
+    /// Adds the amounts held by calls in flight.
     pub(super) fn with(self, all: u64, tool: u64) -> Self {
         Self { all: self.all.saturating_add(all), tool: self.tool.saturating_add(tool) }
     }

@@ -98,7 +98,7 @@ impl Credits {
         }
     }
 
-    /// Adds to a credit. If that was already done with the same key, returns the credit as of then.
+    /// Adds to a credit. If this was already done with the same key, returns the credit as it was after that.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl Credits {
         let needed = by_all.checked_add(amount.0).filter(|needed| *needed <= credit.balance.0);
         let needed = needed.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: amount })?;
         held.insert(all, needed);
-        // It cannot overflow: it is at most the sum of all tools, which was checked.
+        // This sum cannot overflow: it is at most the sum of all tools, which was checked.
         held.insert(tool, by_tool + amount.0);
         drop(held);
         Ok(CreditHold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })

@@ -54,7 +54,7 @@ impl fmt::Display for FacilitatorKind {
 
 /// The facilitator of a network, as configured.
 pub struct FacilitatorSite<'a> {
-    /// The network.
+    /// The network whose payments it verifies and settles.
     pub network: &'static Network,
     /// The kind of facilitator.
     pub kind: FacilitatorKind,

@@ -67,7 +67,7 @@ pub enum Tokens {
     Treasury,
 }
 
-/// A token.
+/// A token, as the unit of an account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token {
     /// The network's CAIP-2 id.

@@ -66,7 +66,7 @@ pub enum Move {
         /// The amount in micro-dollars.
         micros: u64,
     },
-    /// A token.
+    /// Units of a token.
     Tokens {
         /// The token.
         asset: Token,
@@ -108,7 +108,7 @@ impl Posting {
         self
     }
 
-    /// Returns its cause.
+    /// Returns the sale, payout or other event that caused the posting.
     pub fn cause(&self) -> &Cause {
         &self.cause
     }

@@ -22,7 +22,7 @@ pub struct PayableTerms {
     pub version: WireVersion,
     /// The original entry of `accepts`.
     pub accepted: Value,
-    /// The scheme.
+    /// How the amount is charged.
     pub scheme: Scheme,
     /// The chain id (EIP-155).
     pub chain_id: u64,

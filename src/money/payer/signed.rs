@@ -106,7 +106,7 @@ impl PayKey {
         Zeroizing::new(hex::encode(*self.secret_bytes()))
     }
 
-    /// Returns the secret bytes.
+    /// Returns the secret key, in bytes that are erased when dropped.
     pub fn secret_bytes(&self) -> Zeroizing<[u8; BYTES]> {
         Zeroizing::new(self.0.to_bytes().into())
     }

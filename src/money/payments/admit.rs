@@ -175,7 +175,7 @@ impl Payments {
     /// Takes the shares of all limits that a run with this payment needs.
     fn hold(&self, running: RunParties, payment: &OfferedX402, balance: Option<u128>) -> Result<RunHolds, Refusal> {
         let tried = payment.tried_gas();
-        // It decides whether the payer's earlier payments cover this run too.
+        // The limiter decides whether the payer's earlier payments cover this run too.
         let permit = self.throttle.begin(running).map_err(check_run_limits)?;
         let caller = || GasCaller::new(&permit.running, self.gas_cover(payment));
         let gas = tried.map(|tried| self.gas.hold(caller(), tried)).transpose().map_err(|refused| match refused {

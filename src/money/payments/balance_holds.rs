@@ -27,11 +27,11 @@ const READ_TTL: Duration = Duration::from_secs(2);
 /// Key of a balance: payer, network, token.
 type BalanceKey = (String, &'static str, &'static str);
 
-/// The amounts of each balance that runs in flight hold.
+/// The amount held by runs in flight, for each balance.
 #[derive(Debug, Default)]
 pub(super) struct BalanceHolds(Lock<HashMap<BalanceKey, HeldSum>>);
 
-/// The amount of one balance that runs in flight hold.
+/// The amount held by runs in flight, for one balance.
 #[derive(Debug, Clone, Copy)]
 struct HeldSum {
     /// In the token's smallest unit.
@@ -144,7 +144,7 @@ pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
         for row in page.iter().filter(|row| row.value.0 == 0) {
             let mut batch = Batch::new();
             batch.remove(&rows, row);
-            // It may be used again meanwhile.
+            // The row may be in use again by now.
             batch.commit_if_unchanged(store, Durability::Buffered).await?;
         }
     }

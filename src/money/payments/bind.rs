@@ -46,8 +46,8 @@ impl Payments {
     }
 }
 
-/// Writes a reservation, unless the payment, or the one with the same client name, already admits to something. The
-/// commit fails if the rows read here have changed.
+/// Writes a reservation. Returns the record instead if the payment, or one with the same client name, has already bought
+/// an answer or a run. The commit fails if the rows read here have changed.
 async fn bind<'a>(
     mut tx: Tx<'a>,
     id: &PaymentId,
@@ -71,7 +71,7 @@ async fn bind<'a>(
             return tx.answer(Some((other, named)));
         }
     }
-    // Remove the name under which it was sent before, since nothing else would.
+    // Remove the name under which the payment was sent before, since nothing else would.
     let remaining = earlier.as_ref().and_then(|row| row.value.name()).filter(|remaining| name != Some(remaining));
     if let Some(remaining) = remaining
         && tx.get(&PAYMENT_NAMES, remaining).await?.as_ref() == Some(id)

@@ -322,7 +322,7 @@ impl State {
         if is_of_customers { &mut self.customers } else { &mut self.newcomers }
     }
 
-    /// Changes the counts of a builder and in total, those of customers or those of new payers.
+    /// Changes the builder's count and the total, in the pool of customers or in that of new payers.
     fn change_pool(&mut self, burner: &Burner, is_of_customers: bool, now: WindowMoment, change: impl Fn(&mut Burned)) {
         let pool = self.pool(is_of_customers);
         change(&mut pool.all);

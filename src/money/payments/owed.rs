@@ -33,9 +33,9 @@ const MAX_RUN: Duration = Duration::from_secs(300 + 60);
 /// Details for a payer whose money has moved and who has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered {
-    /// The payment.
+    /// Id of the payment.
     pub payment: PaymentId,
-    /// Its receipt.
+    /// Id of the payment's receipt.
     pub receipt: String,
     /// The settle response for the payer, or `None` for credit.
     pub notice: Option<SettlementNotice>,
@@ -106,8 +106,9 @@ impl Payments {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoMoreRuns`] if the payment was for a tool that is gone, was refunded, or is lost after a
-    /// reorganization; [`Refusal::Reorganized`] until it is settled again; a limit on runs in flight.
+    /// - [`Refusal::NoMoreRuns`] if the tool is gone, or if the payment was refunded or lost after a reorganization.
+    /// - [`Refusal::Reorganized`] until the payment is settled again.
+    /// - A limit on runs in flight.
     #[boxed]
     pub async fn resume<'a>(
         self: &'a Arc<Self>,

@@ -163,7 +163,7 @@ impl Payments {
         let Some(object) = row.object else { return Ok(HeldPaymentEnd::Answer(answer)) };
         match self.objects.get(&object.name, Some(&object.sha256)).await {
             Ok(Some(body)) => Ok(HeldPaymentEnd::Answer(StoredAnswer { body, ..answer })),
-            // It expired between the two reads.
+            // The answer expired between the two reads.
             Ok(None) if PAYMENT_ANSWERS.get(&*self.store, id).await?.is_none() => Ok(HeldPaymentEnd::NotKept),
             Ok(None) => {
                 tracing::error!(payment.id = %id, object.name, "the object with the answer of a payment is missing");

@@ -120,7 +120,7 @@ impl Payments {
         Ok(())
     }
 
-    /// Deletes what is due of one payment, and schedules the next look at it.
+    /// Deletes the expired data of one payment, and schedules its next check.
     async fn forget_one(&self, due: &Row<(Timestamp, String), ()>, now: Timestamp) -> Result<(), StoreError> {
         let (mut batch, mut removed) = (Batch::new(), 0);
         batch.sweep(&PAYMENT_EXPIRY, due);
@@ -171,7 +171,7 @@ impl Payments {
         Ok(())
     }
 
-    /// Returns the row that schedules the next look at the payment.
+    /// Returns the row that schedules the next check of the payment.
     fn recheck(&self, id: &PaymentId, record: &PaymentRecord) -> Batch {
         match record.due(self.clock.now()) {
             RecordTimeout::At(at) => PAYMENT_EXPIRY.put(&(at, id.to_string()), &()),

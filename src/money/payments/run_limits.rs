@@ -22,10 +22,10 @@ pub struct RunLimitReached {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunLimit {
     /// Unpaid runs of one payer.
-    #[error("too many of your runs in the last minute are unpaid or still running; each paid run frees one")]
+    #[error("too many of your runs in the last minute are unpaid or still running; each paid run makes room for one more")]
     Payer,
     /// Unpaid runs from one address.
-    #[error("too many runs from your address in the last minute are unpaid or still running; each paid run frees one")]
+    #[error("too many runs from your address in the last minute are unpaid or still running; each paid run makes room for one more")]
     Address,
     /// Unpaid runs of one tool.
     #[error("too many runs of `{0}` in the last minute were not paid for; for now, it serves only payers who have paid for it before")]

@@ -95,7 +95,7 @@ impl Payments {
     ) -> Result<StoredAnswer, SettleError> {
         let (payment, id, started) = self.write_intent(admission, answer.as_ref(), draft).await?;
         if self.replica.is_fenced() {
-            // Another replica may have taken it over meanwhile, and looks it up.
+            // Another replica may have taken over the settlement, and may look it up at the same time.
             self.schedule_retry(&id);
             return Err(SettleError::Unknown { payment: id });
         }
@@ -256,7 +256,7 @@ impl Payments {
         record.settler = Some(Settler { facilitator: facilitator.identity(), transaction: transaction.clone() });
         record.owed = answer.is_none().then(Owed::default);
         let started = record.started();
-        // It is known as ours before anyone can see it in the store.
+        // This host knows the settlement as its own before anyone can see it in the store.
         self.retries.lock().insert(id.clone(), PollBackoff::default());
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
@@ -289,7 +289,7 @@ impl Payments {
         let was_contract = verified.tried_gas().is_some_and(|tried| tried.by_contract);
         let tried = payment.tried_gas().filter(|tried| tried.by_contract && !was_contract);
         let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
-        // It replaces the reservation of a payer with a key.
+        // This reservation replaces the one that was made when the payer was not a contract.
         (held.gas, held.by_contract) = (None, true);
         let caller = GasCaller::new(&held.permit.running, self.gas_cover(payment));
         match self.gas.hold(caller, tried) {

@@ -5,7 +5,7 @@
 use crate::{OfferedX402, PaymentId, SettleOutcome};
 
 /// Logs an outcome that another host with the same `payTo` may have caused, and returns whether it is one. `prepared`
-/// is the transaction that was to be sent, if known.
+/// is the transaction that the host prepared, if known.
 pub(super) fn note(id: &PaymentId, outcome: &SettleOutcome, prepared: Option<&str>) -> bool {
     let is_elsewhere = may_be_elsewhere(outcome, prepared);
     if is_elsewhere {

@@ -262,7 +262,7 @@ impl Accounts {
             return Ok(true);
         }
         if let (Some(max), Some(of_tool)) = (limits.of_tool, self.tools.get(&running.tool_key())) {
-            // An address that has failed or may be about to leaves half of the slots to others.
+            // An address with failed runs, or with runs that may fail, leaves half of the slots to others.
             let is_clean = limits.of_address.is_none() || address.is_none_or(|address| address.is_clean(now));
             let positions = if is_clean { max.get() } else { max.get().div_ceil(2) };
             of_tool

@@ -297,7 +297,7 @@ fn write_temp(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result<(
     let outcome = written();
     match fs::remove_file(&draft) {
         Ok(()) => {}
-        // It was renamed or never created.
+        // The draft was renamed or never created.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(source) => return Err(KeyError::Io { path: draft, source }),
     }

@@ -13,7 +13,7 @@ use super::{
     record::shortened,
 };
 
-/// A verified receipt.
+/// A receipt whose signature is valid, and the key that signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedReceipt {
     /// The signed content.

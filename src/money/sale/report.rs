@@ -19,7 +19,8 @@ const AT_ONCE: usize = 2;
 
 pub(super) const PAGE: usize = 1_000;
 
-/// Rows read at once from days that have rows, doubled until it suffices. A host usually leaves fewer unfolded.
+/// Number of rows read at first from days whose rows are not folded yet. A host usually has fewer; if it has more, the number
+/// is doubled until it is enough.
 pub(super) const TAIL: usize = 8_000;
 
 /// The level of detail per tool.

@@ -54,7 +54,7 @@ async fn an_answer_is_written_once() {
 #[tokio::test]
 async fn answer_is_removed_once_it_can_no_longer_be_requested() {
     let fixture = Fixture::new().await;
-    // It is released first, and bought before its next check an hour later.
+    // The payment is released first, and then buys a run before its next check an hour later.
     fixture.run(Payer::new(1).pays(1)).await.release().await;
     fixture.buy(Payer::new(1).pays(1)).await;
     for (millis, stored) in [(HOUR + 1, 1), (DAY, 1), (DAY + 1, 0)] {

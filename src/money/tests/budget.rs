@@ -53,7 +53,7 @@ async fn concurrent_calls_debit_at_most_the_daily_budget() {
     ] {
         let fixture = Fixture::over(Arc::new(YieldingStore::default()));
         let (token, id) = minted(&fixture).await;
-        // They are admitted before there is a budget, so only the commits enforce it.
+        // The calls are admitted before there is a budget, so only the commits enforce it.
         let admitted = join_all((0..64).map(|_| fixture.run(by_credit(&token)))).await;
         set(&fixture, &id, SetBy::Admin, budget).await;
         let settled = join_all(admitted.into_iter().map(|admission| fixture.settle(admission))).await;
@@ -89,7 +89,7 @@ async fn call_beyond_a_budget_is_refused_with_the_time_to_retry() {
     set(&fixture, &id, SetBy::Admin, Budget { per_day_usd: calls(2), ..Budget::default() }).await;
     let first = fixture.run(by_credit(&token)).await;
     fixture.buy(by_credit(&token)).await;
-    // One is spent, and one held.
+    // The price of one call is spent, and that of another is held.
     let Err(Refusal::OverBudget(over)) = fixture.admit(by_credit(&token)).await else { panic!("it is refused") };
     assert_eq!((over.kind, over.limit_usd, over.spent_usd), (BudgetKind::PerDay, MicroUsd(2 * PRICE.0), MicroUsd(2 * PRICE.0)));
     let midnight = Timestamp((NOW.0 / DAY_MS + 1) * DAY_MS);

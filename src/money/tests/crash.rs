@@ -90,7 +90,7 @@ async fn a_settlement_that_stays_unsure_stays_open() {
     assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     assert!(fixture.receipts().await.is_empty());
     fixture.facilitator.feel(FacilitatorMood::Honest);
-    // It is not due yet, since it was looked up a moment ago.
+    // The settlement is not due yet, since it was looked up a moment ago.
     fixture.payments.tick().await.unwrap();
     assert_eq!(fixture.state(&id).await, Some(PaymentState::Settling));
     fixture.payments.recover().await.unwrap();

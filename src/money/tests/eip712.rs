@@ -79,7 +79,7 @@ fn the_high_s_twin_of_a_signature_is_refused() {
     let s = alloy_primitives::U256::from_be_slice(&twin[32..64]);
     twin[32..64].copy_from_slice(&(order - s).to_be_bytes::<32>());
     twin[64] = if twin[64] == 27 { 28 } else { 27 };
-    // It recovers to the payer, so only the rule of EIP-2 rejects it.
+    // The twin signature recovers to the payer, so only the rule of EIP-2 rejects it.
     let raw = alloy_primitives::Signature::from_raw(&twin).unwrap();
     let signer = raw.recover_address_from_prehash(&transfer().signing_hash(&ASSETS[0])).unwrap();
     assert_eq!(signer.to_string(), PAYER);

@@ -107,7 +107,7 @@ async fn stuck_transaction_is_replaced_up_to_a_maximum_price() {
     assert!(read.iter().all(|sent| sent.nonce == 7), "{read:?}");
     assert!(read.is_sorted_by(|a, b| b.tip * 100 >= a.tip * 110 && b.max * 100 >= a.max * 110), "nodes want a tenth more: {read:?}");
     assert!(read[6].max < read[0].max * 4, "{read:?}");
-    // One of them is mined after all, and it is not the one of the intent.
+    // One of the replacements is mined, not the transaction that the intent names.
     let mined = keccak256(&sent[3]);
     {
         let mut chain = node.chain.lock().unwrap();
@@ -208,7 +208,7 @@ async fn transaction_without_a_stored_intent_is_never_sent() {
     assert!(node.chain.lock().unwrap().pool.is_empty());
     payments.tick().await.unwrap();
     assert_eq!(payments.state(&id).await.unwrap().unwrap().state, PaymentState::Released);
-    // Its nonce is reused by the next one.
+    // The next payment reuses the nonce.
     let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let settling = tokio::spawn(async move { payments.settle(admission, answer(ANSWER), &draft()).await });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;

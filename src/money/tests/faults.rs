@@ -298,7 +298,7 @@ async fn history(seed: u64) {
                     }
                     Ok(Admit::Seen(SeenPayment::InFlight(_)))
                     | Err(Refusal::Reused | Refusal::Store(_) | Refusal::FacilitatorUnavailable(_)) => {}
-                    // With another name, or none, than it was spent with.
+                    // The nonce was spent by a payment with another name, or with none.
                     Err(Refusal::Invalid { reason, .. }) if reason == "invalid_exact_evm_nonce_already_used" => {}
                     other => panic!("{story}: {}", what(&other)),
                 }

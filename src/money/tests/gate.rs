@@ -117,7 +117,7 @@ async fn a_dropped_admission_releases_and_the_payment_admits_again() {
     again.release().await;
     assert_eq!(fixture.state(&id).await, Some(PaymentState::Released));
     assert_eq!(fixture.earned().await, 0);
-    // It is released, so another request can use it.
+    // The payment is released, so another request can use it.
     let other = run(fixture.payments.admit(&terms(), Payer::new(1).pays(1), "another request").await);
     fixture.settle(other).await.unwrap();
     assert_eq!(fixture.earned().await, PRICE.0);
@@ -359,8 +359,8 @@ async fn concurrent_authorizations_with_one_name_run_once() {
     assert_eq!((fixture.earned().await, fixture.receipts().await.len()), (20 * PRICE.0, 20));
 }
 
-/// Regression test: a released payment was used again between the lookup of its name and the takeover of it, so two ran
-/// with one name.
+/// Regression test: a released payment was used again just before another payment took over its name, so two ran with the
+/// same name.
 #[tokio::test]
 async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
     let memory = Arc::new(MemoryStore::new());

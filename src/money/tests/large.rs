@@ -92,7 +92,7 @@ async fn a_large_answer_that_is_lost_is_reported_and_nothing_is_run_or_charged_a
             assert_eq!(fixture.state(&id).await, Some(PaymentState::Settled));
         }
         assert_eq!(fixture.receipts().await, receipts);
-        // An operator who finds it can put it back.
+        // An operator who finds the lost object can put it back.
         std::fs::write(&object, content).unwrap();
         assert_eq!(stored(fixture.admit(offered()).await).body.len(), IN_ROW + 1);
     }

@@ -101,7 +101,7 @@ impl Facilitator for MoodyFacilitator {
             tokio::time::sleep(Duration::from_secs(60)).await;
             return SettleOutcome::Unknown("a test".to_owned());
         }
-        // It never reports a refusal for money that moved.
+        // This facilitator never reports a refusal for money that moved.
         match self.moodily(self.inner.resolve(payment, started)).await {
             SettleOutcome::Refused { .. } => self.inner.resolve(payment, started).await,
             outcome => outcome,

@@ -254,7 +254,7 @@ async fn a_transaction_of_solana_buys_one_run() {
     let bought = host.buy(WireVersion::V2, &payload).await.unwrap();
     let reported: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
     assert_eq!((&reported["payer"], &reported["network"], &reported["amount"]), (&json!(PAYER), &json!(SOLANA.caip2), &json!("10000")));
-    // Completed by another fee payer it is the same payment, whatever the unsigned parts.
+    // A transaction that another fee payer completes is the same payment, because only unsigned parts differ.
     let mut completed = STANDARD.decode(VERSION_0).unwrap();
     completed[1..65].fill(9);
     let mut again = payload.clone();

@@ -76,7 +76,7 @@ async fn settlement_without_an_answer_delays_no_other_settlement() {
 async fn once_a_facilitator_answers_again_all_that_waits_is_settled() {
     let fixture = Fixture::unlimited().await;
     let mut open = vec![];
-    // They begin one after the other, so their lookups are due at different times.
+    // The settlements begin one after the other, so their lookups are due at different times.
     for nonces in 0..10 {
         open.extend(fixture.leave_open(nonces * 9..nonces * 9 + 9).await);
         fixture.ask_for(MINUTE / 3, async || false).await;

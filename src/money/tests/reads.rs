@@ -155,13 +155,13 @@ async fn host_report_reads_no_rows_of_idle_sellers() {
     }
     sells(&owners[7], NOW).await;
     sales.fold_left(NOW).await.unwrap();
-    // It is from an old day and not folded yet. The rows before it may be newer.
+    // This sale is from an old day and not folded yet. The rows before it may be newer.
     sells(&owners[7], long_ago).await;
     sells(&owners[8], NOW).await;
     store.rows();
     assert_eq!(sales.host_report(since).await.unwrap().totals.paid_calls, 2);
-    // The listed sellers since then. For each, the first row that is not folded, and their rows. For one, an empty page
-    // of the days before.
+    // The report reads the two listed sellers since then. For each, it reads the first row that is not folded, and the
+    // seller's rows. For one of them, it also reads an empty page of the days before.
     assert_eq!(store.rows(), 2 + (1 + 2) + (1 + 1 + 1));
 }
 

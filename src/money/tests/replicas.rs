@@ -129,7 +129,7 @@ async fn one_replica_takes_over_the_settlements_of_a_dead_one() {
     other.facilitator.feel(FacilitatorMood::Unsure);
     other.payments.tick().await.unwrap();
     assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentState::Settling), 1), "taken up");
-    // Both would find it settled. But they do not look it up, because it belongs to another one.
+    // Both would find the payment settled. But they do not look it up, because it belongs to another host.
     for fixture in [&third, &one] {
         fixture.renew().await;
         fixture.facilitator.feel(FacilitatorMood::Honest);

@@ -162,7 +162,7 @@ async fn a_payment_in_flight_is_not_forgotten() {
     let admission = fixture.run(payer.pays(1)).await;
     fixture.wait_until(HOUR + 1).await;
     assert_eq!(fixture.retained().await, [1, 0, 0, 0]);
-    // Its authorization has expired meanwhile. It matters only that its end has a record.
+    // The authorization has expired by now. It matters only that the end of the payment has a record.
     fixture.settle(admission).await.unwrap_err();
     assert_eq!(fixture.retained().await, [1, 1, 0, 0]);
 }

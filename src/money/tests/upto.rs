@@ -88,7 +88,7 @@ async fn only_the_charged_amount_is_transferred() {
     let reported: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
     assert_eq!((&reported["success"], &reported["amount"]), (&json!(true), &json!("12345")));
     assert_eq!((fixture.earned().await, fixture.balance(&payer.address()).await), (12_345, FUNDS.0 - 12_345));
-    // It buys one run, whatever is left of the permitted amount.
+    // A payment buys one run, whatever is left of the permitted amount.
     stored(admit(&fixture, &payload).await);
     assert_eq!(fixture.earned().await, 12_345);
 }

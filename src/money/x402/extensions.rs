@@ -108,7 +108,7 @@ pub(super) fn check_echo(echoed: &Value, terms: &CallTerms) -> Result<(), Refusa
     Ok(())
 }
 
-/// Replaces the tool's directory entry in an echo by the current one, so that a payer cannot change what directories
+/// Replaces the tool's directory entry in an echo with the current one, so that a payer cannot change what directories
 /// list.
 pub(super) fn renew_echo(echoed: &mut Value, terms: &CallTerms) {
     if let Some(method) = bazaar::entry_method_of(&echoed[BAZAAR]["info"]["input"], terms) {

@@ -110,9 +110,9 @@ impl ShownPayment {
         Ok(Self { version, payload, client_id, exact })
     }
 
-    /// Returns the payment's id and a digest that proves possession, or `None` if it cannot be a payment. Once it is
-    /// settled everyone can read the signed data on the chain, but neither its name nor the token of its challenge. So
-    /// the digest includes them, and only a sender who knows them can use the payment again.
+    /// Returns the payment's id and a digest that proves possession, or `None` if it cannot be a payment. Once the
+    /// payment is settled, everyone can read the signed data on the chain, but neither the payment's name nor the token
+    /// of its challenge. So the digest includes both, and only a sender who knows them can use the payment again.
     pub(crate) fn known(&self) -> Option<(PaymentId, String)> {
         let exact = self.exact.as_ref().ok()?;
         let digest = exact.signed.digest();

@@ -109,7 +109,7 @@ pub struct PermitAuthorization {
 /// The token and the maximum amount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permitted {
-    /// The token.
+    /// Address of the token.
     pub token: String,
     /// The amount in the token's smallest unit, decimal.
     pub amount: String,

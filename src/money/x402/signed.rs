@@ -17,7 +17,7 @@ use crate::{Asset, Network, PaymentId, Refusal, network::Family};
 pub enum SignedPayload {
     /// An EIP-3009 authorization.
     Transfer {
-        /// The authorization.
+        /// The signed transfer.
         authorization: Authorization,
         /// 65 bytes as hex, or longer for contract wallets.
         signature: String,
@@ -96,8 +96,8 @@ impl SignedPayload {
         Ok(Self::Permit { authorization, signature })
     }
 
-    /// Returns the token of `network` that it moves, derived from the signature, because v1 does not name it. If no key
-    /// signed for any token, as with a contract wallet, it is the first.
+    /// Returns the token of `network` that the payment moves. The token is derived from the signature, because v1 does not
+    /// name it. If the signature fits no token, as with a contract wallet, returns the network's first token.
     pub(super) fn asset(&self, network: &'static Network) -> Option<&'static Asset> {
         match self {
             Self::Transfer { authorization, signature } => {

@@ -83,7 +83,7 @@ async fn a_lockout_spreads_to_other_hosts_within_half_a_second() {
     assert!(one.is_locked(7) && !other.is_locked(7));
     pass(&clock, 500, || {}).await;
     assert!(other.is_locked(7) && !other.is_locked(8));
-    // Its own counts must not come back as if they were another replica's.
+    // A replica's own counts must not come back as if they were another replica's.
     let wait = one.failures.wait(&7, now()).unwrap();
     pass(&clock, 5_000, || {}).await;
     assert!(one.failures.wait(&7, now()).unwrap() < wait);

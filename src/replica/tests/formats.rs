@@ -42,12 +42,12 @@ async fn no_host_writes_a_format_that_another_one_does_not_read() {
     let _holds = start(&old).await.unwrap();
     let refused = start(&of(&store, AFTER)).await.unwrap_err();
     assert!(matches!(&refused, JoinError::Earlier { id, reads: 4, writes: 5 } if id == old.id()), "{refused}");
-    // It left the store unchanged.
+    // The refused start left the store unchanged.
     start(&of(&store, BEFORE)).await.unwrap();
     old.stop().await;
     clock.set(NOW.plus_millis(2 * LEASE_MS));
     start(&of(&store, AFTER)).await.unwrap();
-    // It does not serve again when it wakes up either, after others took over.
+    // The old replica does not serve again either when it wakes up after others took over.
     let late = old.renew().await.unwrap_err();
     assert!(matches!(late, JoinError::Later { written: 5, reads: 4 }), "{late}");
 }

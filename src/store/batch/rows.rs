@@ -53,7 +53,7 @@ impl Batch {
         self.write(table.plan, stored_key(table.plan, key), Some(value.to_bytes()))
     }
 
-    /// Replaces `row` by `value`. The commit conflicts if the row has changed. Call it only once for a row.
+    /// Replaces `row` with `value`. The commit conflicts if the row has changed. Call it only once for a row.
     pub fn replace<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>, value: &V) -> &mut Self {
         self.holds(table, row);
         for index in table.indexes {
@@ -66,7 +66,7 @@ impl Batch {
         self.write(table.plan, row.at.clone(), Some(value.to_bytes()))
     }
 
-    /// Replaces `row` by `value`, or inserts it at `key` if there is no row.
+    /// Replaces `row` with `value`, or inserts it at `key` if there is no row.
     pub fn replace_or_insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: Option<&Row<K, V>>, key: &K, value: &V) -> &mut Self {
         match row {
             Some(row) => self.replace(table, row, value),

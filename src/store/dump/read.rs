@@ -139,7 +139,7 @@ impl<R: Read> DumpReader<R> {
     fn ends_part(&mut self, of: &[u8], end: &[u8]) -> Result<(), DumpError> {
         let digest = std::mem::take(&mut self.part).finalize();
         self.count = 0;
-        if end == [of, &digest[..]].concat() { Ok(()) } else { Err(self.damaged("a section does not match its end")) }
+        if end == [of, &digest[..]].concat() { Ok(()) } else { Err(self.damaged("a section does not match the hash at its end")) }
     }
 
     fn end(&mut self, holds: &[u8]) -> Result<CopyPage, DumpError> {
@@ -150,7 +150,7 @@ impl<R: Read> DumpReader<R> {
         let digest = self.all.clone().finalize();
         let (kind, end) = self.block()?;
         if kind != END || end != digest[..] {
-            return Err(self.damaged("it does not match its end"));
+            return Err(self.damaged("it does not match the hash at its end"));
         }
         if self.from.read(&mut [0])? != 0 {
             return Err(self.damaged("it continues after its end"));

@@ -37,7 +37,7 @@ pub(crate) fn salvage_up_to(store: &Path, aside: &Path, until: u64, end: Hash) -
     for (number, last) in numbers.iter().zip(ends) {
         let archived = archived.iter().find(|named| named.sequence == *number);
         if *number > until {
-            // Its segment is archived later.
+            // The segment with this number is archived later.
             archived.map_or(Ok(()), |named| set_aside(&named.path, aside))?;
             continue;
         }

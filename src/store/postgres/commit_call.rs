@@ -76,7 +76,7 @@ impl<'a> CommitCall<'a> {
             call.end(entry);
         }
         if own_key.is_some() {
-            // It sorts before all other keys.
+            // The check of the own key sorts before all other keys.
             call.op(CHECK, 1, None, None);
             call.end(None);
         }

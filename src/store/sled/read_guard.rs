@@ -35,7 +35,7 @@ impl TreeHandle {
         self.tree.load()
     }
 
-    /// Replaces the tree by one with the same contents. `_alone` proves that nothing is applied meanwhile. Returns the
+    /// Replaces the tree with one that has the same contents. `_alone` proves that nothing is applied meanwhile. Returns the
     /// old tree.
     pub(super) fn replace(&self, tree: Db, _alone: &RwLockWriteGuard<'_, TreePosition>) -> Arc<Db> {
         self.tree.swap(Arc::new(tree))

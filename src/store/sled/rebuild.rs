@@ -1,4 +1,4 @@
-//! Renewal: replaces a tree that is much larger than its rows by a new one, while the host runs.
+//! Renewal: replaces a tree that is much larger than its rows with a new one, while the host runs.
 //!
 //! The new tree is filled with rows read from the current tree while others write to it. Then frames of the journal bring it up to date,
 //! as at a start. It takes over between two commits: only writers and readers of more than one key wait, and only for the last frames.
@@ -51,7 +51,7 @@ const SETTLED: Duration = Duration::from_millis(3 * FLUSH_EVERY_MS);
 const COMBINED_BYTES: usize = 256 * 1024;
 /// Approximate bytes of frames that commits may have to wait for when the new tree takes over.
 const CLOSE: u64 = 128 * 1024;
-/// How often that limit may double if commits are too fast or too long for it.
+/// How often [`CLOSE`] may double if commits are too fast or too large for it.
 const DOUBLED: u32 = 6;
 /// Maximum number of rounds of following frames before giving up because they come too fast. The pauses halve with each round.
 const ROUNDS: u32 = 20;
@@ -147,7 +147,7 @@ impl TreeBuild<'_> {
         Err(is_outpaced())
     }
 
-    /// Syncs it as a tree that a start can bring up to the end of the journal.
+    /// Syncs the new tree, so that a start can bring it up to the end of the journal.
     fn write_out(&mut self) -> Result<(), StoreError> {
         self.check()?;
         self.frames.at.synced = self.background.handle.still().synced;
@@ -155,7 +155,7 @@ impl TreeBuild<'_> {
         mark(&self.db, &self.frames.at)
     }
 
-    /// Brings it up to date and makes it current. Returns the old tree.
+    /// Brings the new tree up to date and makes it current. Returns the old tree.
     fn take_over(&mut self) -> Result<Arc<Db>, StoreError> {
         for round in 0..ROUNDS {
             let written = self.background.counts.bytes.load(Relaxed);
@@ -174,7 +174,7 @@ impl TreeBuild<'_> {
             self.follow(there.sequence, disk::replay)?;
             self.check()?;
             if self.frames.at != *there {
-                return Err(StoreError::Away("the journal does not lead to the state of the tree".to_owned()));
+                return Err(StoreError::Away("replaying the journal does not produce the state of the tree".to_owned()));
             }
             return Ok(self.background.handle.replace(self.db.clone(), &there));
         }
@@ -243,7 +243,7 @@ impl Sink for ThrottledSink<'_> {
     }
 }
 
-/// Closes a replaced tree once nobody reads it. Closing is faster after it has written itself out.
+/// Closes a replaced tree once nobody reads it. Closing is faster once the tree has written its changes to disk.
 fn drop_tree(replaced: Arc<Db>) {
     let give_up_at = Instant::now() + DROP_TIMEOUT;
     while Arc::strong_count(&replaced) > 1 && Instant::now() < give_up_at {

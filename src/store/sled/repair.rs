@@ -1,7 +1,7 @@
 //! Checks and repairs a store that no host has open.
 //!
-//! Damaged data is left out, never guessed. A repaired store is as it was after some frame, the last one for which that
-//! is certain. That is the tree's frame if the tree matches its totals, otherwise the last frame before the damage.
+//! Damaged data is left out, never guessed. A repaired store has the state after the last frame for which that state is
+//! certain: the tree's frame if the tree matches its totals, otherwise the last frame before the damage.
 
 use std::{
     fs::{self, File},

@@ -181,7 +181,7 @@ impl<'s> PartCount<'s> {
         None
     }
 
-    /// Returns the parts that a schema applies to a value or its parts.
+    /// Returns the subschemas that a schema applies to a value, or to parts of the value.
     fn parts(&self, schema: &'s Value) -> Vec<(&'s Value, PartStep<'s>)> {
         let mut parts = Vec::new();
         for (keyword, to) in schema.as_object().into_iter().flatten() {

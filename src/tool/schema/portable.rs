@@ -285,8 +285,8 @@ impl Ends<'_> {
     }
 }
 
-/// Rewrites each reference in a copy and its discriminators with `of`. A reference for which `of` returns `None` is
-/// removed.
+/// Replaces each reference in a copy of a schema, and in its discriminators, with the result of `of`. Removes a reference
+/// for which `of` returns `None`.
 fn rewrite_references(value: &mut Value, of: &impl Fn(&str) -> Option<String>) {
     match value {
         Value::Object(members) => {

@@ -12,7 +12,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams) -> PageRe
     let source = format!("/ai/receipts/{}", segment(&id));
     let answer = match visitor.get::<ReceiptResponse>(&source).await {
         Err(refused) if refused.is(Code::UnknownReceipt) => {
-            let lead = html! { "No receipt is called " code { (text::first(&id, 100)) } ". Receipts of free calls are stored only for some days." };
+            let lead = html! { "No receipt is called " code { (text::first(&id, 100)) } ". Receipts of free calls are stored for a few days only." };
             return Ok(not_found(&visitor, "No receipt has this id", &lead).await);
         }
         answer => answer?,

@@ -203,7 +203,7 @@ fn kinds() -> Markup {
             dl.facts {
                 div { dt { code { "bk_…" } } dd { "A builder's key: your tools, what they earn, your payouts. It was shown once, when you registered." } }
                 div { dt { code { "dc_…" } } dd { "The token of a developer credit: its balance and what was paid from it. An admin of this host mints credits." } }
-                div { dt { "Admin token" } dd { "The whole host. The token is in the file " code { "admin-token" } " in the host's data folder, unless the host was started with another one." } }
+                div { dt { "Admin token" } dd { "The whole host. The token is in the file " code { "admin-token" } " in the host's data folder, unless the operator set another token." } }
             }
         }
     }

@@ -57,7 +57,7 @@ fn numbers(manifest: &Manifest) -> Markup {
     html! {
         dl.numbers {
             div { dt { "Tools" } dd { (endpoints.count) } }
-            @if let Some(calls) = endpoints.calls24h { div { dt { "Calls in 24 hours" } dd { (calls) } } }
+            @if let Some(calls) = endpoints.calls24h { div { dt { "Calls in the last 24 hours" } dd { (calls) } } }
             div { dt { "Settled on" } dd { (payment.network_v1) ", " (payment.asset.symbol) } }
         }
     }

@@ -114,7 +114,7 @@ fn run_again(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, version: &str) -
         p.words {
             "Calls that start later run this source. It is scanned again, and its answers must match the current schema. "
             "Nothing else changes: title, price, schemas, secrets, limits and grants stay as they are. "
-            "Stored keys and files stay too."
+            "Stored keys and files are kept too."
         }
         (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &place(slug), fields))
     }

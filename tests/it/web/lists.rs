@@ -139,7 +139,7 @@ async fn everyone_learns_how_a_tool_is_called_and_whose_it_is() {
     assert!(calls == 3 && usage["days"].as_array().unwrap().len() == 30, "{usage}");
 
     let list = text(&html(&page(&host, "/dashboard").await.is(200)));
-    assert!(list.contains("Calls in 24 hours3") && list.contains("by Ada <& Co> · 3 calls in 30 days, median"), "{list}");
+    assert!(list.contains("Calls in the last 24 hours3") && list.contains("by Ada <& Co> · 3 calls in 30 days, median"), "{list}");
     let own = text(&html(&page(&host, "/dashboard/tools/counted").await.is(200)));
     assert!(own.contains("3 calls in 30 days. Maximum per day: 3.") && own.contains(&id) && !own.contains("failed."), "{own}");
     host.change("counted", &json!({ "status": "paused" })).await;

@@ -117,7 +117,7 @@ impl Interruption {
 fn checked_spent(report: &BudgetReport, claim: Spent, ops: u64) -> Spent {
     let wall_us = u64::try_from(report.wall.as_micros()).unwrap_or(u64::MAX);
     let cpu_us = match report.cpu {
-        // The host measures in steps of 10 ms, and only from its first look.
+        // The host measures in steps of 10 ms, and only from its first measurement.
         Some(cpu) => u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX).max(claim.cpu_us.min(wall_us)),
         None => claim.cpu_us.min(wall_us),
     };

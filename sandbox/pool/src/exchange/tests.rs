@@ -230,8 +230,8 @@ fn is_crash(ended: &ExchangeEnd) -> bool {
     ended.outcome == Outcome::Stopped(StopReason::Crashed) && ended.clean.is_none()
 }
 
-/// Regression: a worker stopped itself at its wall limit, when the host also ended its waits. The
-/// reply met a closed socket, and the call counted as crashed.
+/// Regression test: a worker stopped itself at its wall limit, just as the host answered its last op. The host could not
+/// deliver that reply, because the socket was closed, and counted the call as crashed.
 #[tokio::test]
 async fn final_message_counts_even_if_a_reply_cannot_be_delivered() {
     let reason = StopReason::WallTime { limit_ms: 20 };

@@ -178,7 +178,7 @@ async fn call_that_ends_while_it_resumes_leaves_the_queue_and_loses_no_slot() {
     assert!(permits[0].resumed().now_or_never().is_some());
     assert!(permits[1].resumed().now_or_never().is_none());
     drop(permits.remove(0));
-    // Its turn came, and it never took the slot.
+    // The turn of the other call came, and it never took the slot.
     drop(permits);
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
 }

@@ -139,7 +139,7 @@ async fn process_that_is_not_ready_is_not_a_worker() {
     fs::set_permissions(&sleeper, Permissions::from_mode(0o755)).unwrap();
     let test_pool = TestPool::start(|config| (config.worker, config.spares, config.zygote_timeout) = (sleeper, 1, Duration::ZERO)).await;
     test_pool.until(|pool| pool.status().processes == 1).await;
-    // It counts as a process while it boots.
+    // A spare counts as a process while it boots.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let status = test_pool.pool.status();
     assert_eq!((status.processes, status.workers), (1, 0));

@@ -13,7 +13,7 @@ const REFUSED: &[(i64, Option<(u8, i32)>)] = &[
     (libc::SYS_mprotect, Some((2, libc::PROT_EXEC))),
     (libc::SYS_pkey_mprotect, Some((2, libc::PROT_EXEC))),
     (libc::SYS_shmat, Some((2, libc::SHM_EXEC))),
-    // It can make all readable memory executable.
+    // This call can make all readable memory executable.
     (libc::SYS_personality, None),
 ];
 

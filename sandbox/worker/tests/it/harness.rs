@@ -51,7 +51,7 @@ pub struct Worker {
     peak: Option<u64>,
 }
 
-/// The end of a call.
+/// How a call ended.
 pub struct CallEnd {
     pub outcome: Outcome,
     pub spent: Spent,

@@ -61,7 +61,7 @@ impl Probe {
         let ended = match (output.status.signal(), lines.next()) {
             (Some(signal), _) => format!("signal {signal}"),
             (None, Some(message)) => message.to_owned(),
-            // It executed another program, which succeeded.
+            // The probe executed another program, which succeeded.
             (None, None) => "ok".to_owned(),
         };
         LayerAttempt { refused: refused.split(',').filter_map(JailLayer::named).collect(), ended }
@@ -230,7 +230,7 @@ fn first_process_of_a_namespace_sees_no_other_process() {
         assert_eq!((&*within.ended, &within.refused[..]), (if is_other { "1" } else { "ok" }, &layers[..]), "as {user:?}");
         for act in [&signal, "signal-parent", "second-thread:nothing"] {
             let Some(first) = probe.attempt_as_first(act, &layers, user) else { return };
-            // Its parent has no number here, and 0 is its own group.
+            // The probe's parent has no number here, and 0 is the probe's own group.
             let ended = if act == signal { "3" } else { "ok" };
             assert_eq!((&*first.ended, &first.refused[..]), (ended, &[][..]), "{act} as {user:?}");
         }

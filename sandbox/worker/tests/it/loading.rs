@@ -155,7 +155,7 @@ fn typescript_only_syntax_loads() {
          export default async (req: any, ctx: any): Promise<unknown> => [C.A, C[2], N.x, D.E, new P('y').sum(), await ctx.kv.get('k')];\n";
     let (mut worker, text) = typed(source).unwrap();
     assert_eq!(worker.json(&json!(null)), json!(["a", "B", 3, 4, "y1", null]));
-    // It is stored as JavaScript, and loads again as that.
+    // The source is stored as JavaScript, and loads again as JavaScript.
     assert_eq!(Worker::with(&text).json(&json!(null)), json!(["a", "B", 3, 4, "y1", null]));
     let (mut worker, _) = typed("async function (req: any) { enum C { A = 5 } return C.A; }").unwrap();
     assert_eq!(worker.json(&json!(null)), json!(5));

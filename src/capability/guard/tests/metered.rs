@@ -124,7 +124,7 @@ async fn bytes_are_counted_as_they_come_from_the_network() {
 async fn a_body_can_come_in_chunks_of_any_size() {
     let body = "x".repeat(4 << 20);
     let length = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    // On the wire it is more than is allowed before a head.
+    // On the wire, the chunked body has more bytes than are allowed before a head.
     let bytes = 120_000;
     let chunked = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{}0\r\n\r\n", "1\r\nx\r\n".repeat(bytes));
     for (answer, length) in [(length, body.len()), (chunked, bytes)] {

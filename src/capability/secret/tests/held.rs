@@ -72,7 +72,7 @@ async fn a_secret_that_does_not_read_is_seen_all_the_same() {
     assert!(matches!(host.secrets.for_call(&tool.id, &tool.owner).await, Err(SecretError::Unopened)));
     host.secrets.set(&tool, name("OTHER"), VALUE, Visibility::Env).await.unwrap();
     assert!(host.secrets.unreadable(&tool.id).await);
-    // Its owner repairs it.
+    // The owner sets the broken secret again.
     host.secrets.set(&tool, name("BROKEN"), VALUE, Visibility::Env).await.unwrap();
     assert_eq!(value_of(&host.secrets, &tool, "BROKEN").await.as_deref(), Some(VALUE));
     host.store.apply(damage, Durability::Durable).await.unwrap();

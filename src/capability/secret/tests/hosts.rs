@@ -55,7 +55,7 @@ async fn a_secret_that_is_set_while_its_endpoint_is_deleted_is_not_stored() {
     assert_eq!(ADDED.get(&*host.store, &tool.id).await.unwrap(), None);
 }
 
-/// Regression: the follower of other hosts was blocked by it, and the host was fenced.
+/// Regression test: a slow change blocked the task that follows other hosts, and the host was fenced.
 #[tokio::test]
 async fn changes_of_other_hosts_do_not_wait_for_a_slow_change() {
     let host = Host::new().await;

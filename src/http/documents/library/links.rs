@@ -45,7 +45,7 @@ fn served(target: &str) -> Option<String> {
     }
 }
 
-/// Replaces the host's address in examples by `base`.
+/// Replaces the host's address in examples with `base`.
 pub(super) fn here(text: &str, base: &str) -> String {
     let (mut reported, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((at, example)) = EXAMPLES.iter().filter_map(|example| Some((rest.find(example)?, example))).min() {
@@ -58,7 +58,7 @@ pub(super) fn here(text: &str, base: &str) -> String {
     reported + rest
 }
 
-/// Replaces links by their text.
+/// Replaces links with their text.
 pub(super) fn without_links(text: &str) -> String {
     let mut message = String::new();
     for part in text.split_inclusive(')') {

@@ -223,7 +223,7 @@ impl Node {
         }
         Ok(match self.took_charge(permit, charged, receipt.transaction_hash).await? {
             Some(took) => took.then_some(true),
-            // It called another contract, whose call data is not readable. The nonce is marked, and the money moved.
+            // The transaction called another contract, whose call data is not readable. The nonce is marked, and the money moved.
             None => self.used(permit, BlockTag::Latest).await?.then_some(false),
         })
     }

@@ -121,7 +121,7 @@ impl EvmFacilitator {
         if has_run { self.node.has_code(order.payer).await } else { self.node.had_code(order.payer).await }
     }
 
-    /// Returns whether an unexpected error of a simulation is the doing of the payer's code: the payer has some, and the
+    /// Returns whether the payer's code caused an unexpected error of a simulation: the payer's address has code, and the
     /// node works for everybody else.
     async fn is_provoked(&self, error: &RpcError, order: &SignedOrder<'_>, payment: &OfferedX402) -> bool {
         // The payer may have got code since it was asked for.
@@ -202,7 +202,7 @@ impl EvmFacilitator {
                 SignedBy::Contract => Some(true),
             }
         };
-        // It is checked again at settlement, because an address may have got code since (EIP-7702).
+        // The code is checked again at settlement, because an address may have got code since (EIP-7702).
         let (simulated, has_code) = tokio::join!(self.estimate_gas(to, &data), has_code);
         if let Some(has_code) = has_code {
             payment.note_code(has_code);
@@ -289,7 +289,7 @@ impl EvmFacilitator {
                 Err(reason) => SettleOutcome::Unknown(reason),
             };
         }
-        // It was reverted and moved nothing. But somebody else may have sent the authorization to the token before.
+        // The transaction was reverted and moved nothing. But somebody else may have sent the authorization to the token before.
         match (self.node.is_recently_spent(payment).await, self.node.block(BlockTag::Safe).await) {
             (Ok(false), Ok(safe)) if receipt.block_number <= safe.number => RefusalText::of(order.codes().failed).refused(),
             (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that is not final yet".to_owned()),

@@ -258,7 +258,7 @@ impl Facilitator for HttpFacilitator {
         if !matches!(open, SettleOutcome::Unknown(_)) {
             return open;
         }
-        // It has the same nonce, so the token moves money at most once.
+        // The payment has the same nonce, so the token moves money at most once.
         match self.try_settle(payment).await {
             SettleResponse::Settled(transaction) => self.prove_settled(payment, started, transaction).await,
             SettleResponse::Refused(reason)

@@ -104,7 +104,7 @@ impl Facilitator for SimulatedFacilitator {
             Err(refusal) => return refusal.refused(),
         };
         match self.settle(payment, started).await {
-            // It may have been settled before.
+            // The payment may have been settled before.
             refused @ SettleOutcome::Refused { .. } => self.found(payment, from, nonce).await.unwrap_or(refused),
             ended => ended,
         }

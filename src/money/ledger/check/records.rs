@@ -102,7 +102,7 @@ impl Check<'_> {
         let Some(paid) = UnsignedReceipt::of(receipt) else { return self.report.mismatch(what, "cannot be read") };
         let posted = PostedAmounts::of(posting);
         if paid.kind != posted.kind {
-            return self.report.mismatch(what, "has another means of payment than its posting");
+            return self.report.mismatch(what, "differs from its posting in the means of payment");
         }
         self.report.expect_equal(&what, ("its price is", paid.draft.price_usd.0.into()), ("its posting moves", posted.price));
         if let Some(units) = posted.units {
@@ -178,7 +178,7 @@ impl Check<'_> {
 
     async fn earned(&mut self, receipt: &ReceiptId, account: &str, unpaid: UnpaidSale) -> Result<(), StoreError> {
         let Some(posting) = POSTINGS.get(self.store, &Cause::Sold(receipt.clone()).key()).await? else {
-            self.report.mismatch(format!("receipt {receipt}"), "waits to be paid out and has no posting");
+            self.report.mismatch(format!("receipt {receipt}"), "waits to be paid out but has no posting");
             return Ok(());
         };
         let posted = posting.changes().into_iter().find(|(to, _)| to.to_string() == account).map_or(0, |(_, by)| by);
@@ -210,7 +210,7 @@ impl Check<'_> {
         let what = || format!("payout {}", packet.id);
         let posted = self.posted(Dollars::Packet(packet.id.clone()));
         if matches!(packet.status, PayoutStatus::Rejecting | PayoutStatus::Rejected) {
-            // Its record keeps the amount, and its receipts go back to the builder.
+            // The record of a rejected payout keeps the amount, and its receipts go back to the builder.
             self.report.expect_equal(what(), ("its receipts come to", sum), ("its account has", posted));
             let most: i128 = if packet.status == PayoutStatus::Rejected { 0 } else { packet.receipt_count.into() };
             if count > most {

@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn amount_below_the_least_one_does_not_cover_the_gas() {
-        // It pays a cent.
+        // The payment is one cent.
         let payment = Payer::new(1).payment(1);
         for (least, cover) in [(10_001, GasCover::TooLittle), (10_000, GasCover::Full), (0, GasCover::Full)] {
             let least = MicroUsd(least);

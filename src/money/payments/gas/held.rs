@@ -84,7 +84,7 @@ impl GasMeter {
         let is_underpaid = cover.is_limited(of_payer.underpaid.total(now) > 0);
         let gas = match (by_contract, is_underpaid) {
             (true, _) => tried.limit,
-            // It holds gas for underpaid runs instead.
+            // The run holds gas for underpaid runs instead.
             (false, true) => 0,
             (false, false) => tried.limit.min(REVERTED_GAS),
         };
@@ -222,7 +222,7 @@ impl GasHold {
         }
     }
 
-    /// Counts the settlement as in flight, whatever others are.
+    /// Counts the settlement as in flight, even if other settlements of the payer are in flight.
     pub(in crate::payments) fn settle_now(&mut self) {
         let (mut state, now) = (self.meter.state.lock(), self.meter.now());
         if !std::mem::replace(&mut self.is_settling, true) {
@@ -235,7 +235,7 @@ impl GasHold {
     async fn turn(&mut self) -> bool {
         let meter = Arc::clone(&self.meter);
         loop {
-            // It is created before the check, so that it misses no end after that.
+            // The future is created before the check, so that it misses no end after the check.
             let ended = meter.ended.notified();
             if let Some(may_settle) = self.try_settle() {
                 return may_settle;

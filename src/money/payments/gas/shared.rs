@@ -124,14 +124,14 @@ impl Pending {
 const ALL: &str = "all";
 const ALL_CUSTOMERS: &str = "customers/all";
 
-/// Prefix of a builder's name if payers counted who are customers.
+/// Prefix of a builder's name for the gas of customers.
 const CUSTOMERS: &str = "customers/";
 
 /// Key of what gas cost, in the smallest unit of the native currency.
 const SPENT: &str = "burned-wei/all";
 
-/// Key prefix of payments whose burned gas was counted. One key has only the payment, others have the name of a party for
-/// which it was counted as well.
+/// Key prefix of payments whose burned gas was counted. One key has only the payment, and each of the others also has the
+/// name of a party against which the gas was counted.
 const COUNTED: &str = "counted";
 
 /// Maximum number of keys of one such payment.

@@ -122,7 +122,7 @@ impl RunAccount {
         Self { credit_runs: max_more, max_more, last: now.elapsed, ..Self::default() }
     }
 
-    /// Returns what its payer is allowed beyond the limit for a run with these funds, if its paid runs allow `earned`.
+    /// Returns the number of runs that the payer can have beyond the limit with these funds. Paid runs alone allow `earned`.
     pub(super) fn allowance(&self, earned: Allowance, funds: KnownFunds) -> Allowance {
         let of_credit = if funds == KnownFunds::Credit { self.credit_runs } else { 0 };
         Allowance { more: earned.more.saturating_add(of_credit).min(self.max_more), ..earned }

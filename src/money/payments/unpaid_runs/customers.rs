@@ -73,7 +73,7 @@ impl Payments {
             CUSTOMERS.clear(&*self.store, &CUSTOMERS.all().before(&interval.saturating_sub(1)), u64::MAX).await
         };
         if let Err(error) = written.await {
-            // They are recorded again in a day. Until then this host remembers them.
+            // The customers are recorded again in a day. Until then, this host remembers them.
             tracing::warn!(%error, "paying customers could not be recorded in the store");
         }
     }

@@ -181,7 +181,7 @@ async fn paid_runs_forgive_no_more_runs_in_a_minute_than_the_limit() {
     assert!(slowed.wait >= WINDOW, "{:?}", slowed.wait);
     advance(slowed.wait).await;
     assert_eq!(bound(&throttle, &running("a", "one")), None);
-    // The same of an address whose payers change.
+    // The same is true for an address whose payers change.
     let mut unpaid = 0;
     for n in 0..400 {
         let run = from(&format!("payer-{n}"), "one", 1);
@@ -312,7 +312,7 @@ async fn fresh_payers_of_a_tool_share_its_limit_and_its_customers_are_served() {
     assert_eq!(bound(&throttle, &running("customer", "one")), None);
     in_flight.paid();
     assert_eq!(bound(&throttle, &running("d", "one")), None, "it has paid meanwhile");
-    // Its history covers one run at a time.
+    // The customer's history covers one run at a time.
     let own = throttle.begin(running("customer", "one")).unwrap();
     assert_eq!(bound(&throttle, &running("customer", "one")), None, "the fourth place is free");
     let _fourth = throttle.begin(running("customer", "one")).unwrap();
@@ -378,7 +378,7 @@ async fn hosts_of_one_store_share_the_limit_on_runs_in_flight() {
         let in_flight: Vec<_> = hosts.iter().map(|host| begin_all(host, &run)).collect();
         assert_eq!(in_flight.iter().map(Vec::len).collect::<Vec<_>>(), [10, 10, 10]);
         in_flight.into_iter().flatten().for_each(|permit| permit.failed("failed"));
-        // They have not heard of each other's failures yet.
+        // The hosts have not heard of each other's failures yet.
         assert!(hosts.iter().all(|host| host.begin(run.clone()).is_err()));
     }
     let one_each: Vec<_> = hosts(3, 1, 0, 0).iter().flat_map(|host| begin_all(host, &running("a", "one"))).collect();

@@ -162,7 +162,7 @@ async fn hosts_of_one_store_count_together_and_remove_each_receipt_once() {
         fixture.add(NOW.plus_millis(n * 1_000), 10).await;
     }
     assert_eq!((fixture.free.size().await, other.size().await.entries), (other.size().await, 50));
-    // Both have read the excess when one of them deletes it.
+    // Both hosts have read the excess when one of them deletes it.
     let late = open(InterleavingStore::before_commit(1, Arc::clone(&fixture.memory), async move { other.turn().await.unwrap() })).await;
     late.turn().await.unwrap();
     assert_eq!((late.size().await, late.size().await.entries), (fixture.counted().await, 10));

@@ -112,7 +112,7 @@ async fn a_report_during_sales_and_folds_is_neither_low_nor_high() {
         while sold.load(Ordering::SeqCst) < 200 {
             let before = sold.load(Ordering::SeqCst);
             let calls = reports.report(&owner, Timestamp(0), ReportDetail::Sums).await.unwrap().totals.calls as usize - 2 * PAGE;
-            // One may be stored that is not counted as sold yet.
+            // A sale may be stored before `sold` counts it.
             assert!((before..=sold.load(Ordering::SeqCst) + 1).contains(&calls), "{calls} of {before} and more");
         }
     };

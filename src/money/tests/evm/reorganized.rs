@@ -188,7 +188,7 @@ async fn unused_authorization_is_sent_again_and_settled() {
     looking.await.unwrap().unwrap();
     assert!(REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().is_none());
     assert_eq!(payments.state(&id).await.unwrap().unwrap().transaction, Some(again.clone()));
-    // Its new block is watched too.
+    // The new block of the payment is watched too.
     drop_block(&fixture, &node, &payments).await;
     let settlement = REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().unwrap();
     assert_eq!((settlement.settlement.transaction.as_str(), &settlement.settlement.former), (again.as_str(), &vec![transaction]));

@@ -152,7 +152,7 @@ fn earned(revenue: &HostRevenue, simulated: bool) -> Markup {
         (facts::list(&[
             ("All sales", Some(line(&revenue.totals))),
             ("Builders' sales", Some(line(&revenue.builders))),
-            ("Own tools and registrations", Some(line(&revenue.own))),
+            ("The host's tools and registrations", Some(line(&revenue.own))),
             ("Refunded", Some(amount(revenue.totals.refunded_usd))),
         ]))
     }

@@ -120,7 +120,7 @@ fn decisions(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
                     button.primary { "Approve " (money::usd(packet.amount_usd)) (money::marked(shown.manifest.payment.simulated)) }
                 }))
                 (decide("reject", html! {
-                    (form::field(&named("why"), "Reason for the rejection", Some("Its receipts go back to the builder's revenue that waits. This is final."), html! {
+                    (form::field(&named("why"), "Reason for the rejection", Some("Its receipts return to the builder's waiting revenue. This is final."), html! {
                         input #(named("why")) name="some:/reason" maxlength=(tollhouse_tool::public_texts::MAX_MONEY_REASON) autocomplete="off";
                     }))
                     button { "Reject" }

@@ -207,7 +207,7 @@ fn grant_status(capability: Capability, known: &FormContext) -> &'static str {
     } else if known.tool.is_some_and(|tool| tool.requested_capabilities.has(capability)) {
         "waits for approval"
     } else if known.at_once.has(capability) {
-        "granted at once"
+        "granted automatically"
     } else {
         "needs approval"
     }

@@ -37,7 +37,7 @@ fn recognize(document: &Value, url: &Url, found: &mut Object, notes: &mut Notes)
     let has = |key: &str| document.get(key).is_some();
     let schema = document["$schema"].as_str().unwrap_or_default();
     if !has("paths") && document["resources"].is_array() {
-        // It may link to an OpenAPI document and name payment methods, but is neither.
+        // The document may link to an OpenAPI document and name payment methods, but is neither.
         well_known(document, url, found, notes);
         Kind::X402WellKnown
     } else if has("openapi") || has("swagger") {

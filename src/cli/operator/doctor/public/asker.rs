@@ -15,7 +15,7 @@ use tollhouse_capability::{
 
 /// Longest time for each request.
 const WALL: Duration = Duration::from_secs(10);
-/// Most bytes of a document that are read.
+/// Maximum number of bytes of a document that are read.
 const BODY_BYTES: usize = 4 << 20;
 
 /// Sends requests to the host that is checked, at any address: the guard's address rules do not apply.

@@ -51,7 +51,7 @@ pub(super) struct GasBalance {
 /// Gas of transactions, each counted once.
 #[derive(Debug)]
 struct Counted<G> {
-    /// The transactions counted last. Each is looked up again until its block will stay.
+    /// The transactions counted last. Each is looked up again until its block is final.
     transactions: VecDeque<B256>,
     /// Gas that was not taken yet.
     of: HashMap<PaymentId, G>,

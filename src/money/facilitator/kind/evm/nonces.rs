@@ -39,8 +39,8 @@ impl Nonces {
         Ok(nonce)
     }
 
-    /// Returns whether a returned nonce may still be used. `behind` is the number of returned nonces after it. Once
-    /// other hosts may have filled it, it may not, unless nobody has taken a later one.
+    /// Returns whether a returned nonce may still be used. `behind` is the number of returned nonces after it. A nonce
+    /// that other hosts may have filled can be used only if nobody has taken a later one.
     pub(super) async fn keeps(&mut self, nonce: u64, behind: usize, now: Instant) -> Result<bool, String> {
         if self.taken.get(&nonce).is_some_and(|taken| now.duration_since(*taken) < self.valid_for) {
             return Ok(true);

@@ -332,7 +332,7 @@ impl PendingTxs {
         let waited = now.duration_since(flight.since);
         let missing = (count < *first && waited > timeout).then_some(count);
         let nonce = missing.or_else(|| (used < *first && waited > timeout * LEFT_AFTER).then_some(used))?;
-        // It was signed here and is still to be sent.
+        // A transaction with this nonce was signed here and is still to be sent.
         if self.flights.contains_key(&nonce) {
             return None;
         }

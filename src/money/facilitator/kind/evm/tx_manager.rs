@@ -79,7 +79,7 @@ enum NodeReply {
         nonce: u64,
         hash: B256,
     },
-    /// The result of a look at the newest block, with the value of `sendings` when it began.
+    /// The result of a poll of the newest block, with the value of `sendings` when the poll began.
     Looked(Result<(u64, BlockView), RpcError>),
 }
 
@@ -109,9 +109,9 @@ struct TxManagerTask {
     sendings: u64,
     /// The newest block that was searched for all sent transactions.
     searched: Option<u64>,
-    /// Whether the next look must count the signer's transactions, because an answer of the node was unclear.
+    /// Whether the next poll must count the signer's transactions, because an answer of the node was unclear.
     count_next: bool,
-    /// When a look last counted mined and pending transactions.
+    /// When a poll last counted mined and pending transactions.
     counted: Option<Instant>,
 }
 
@@ -401,7 +401,7 @@ impl TxManagerTask {
         }
     }
 
-    /// Starts a look at the newest block. If it is new, it is searched for pending transactions.
+    /// Starts a poll of the newest block. A new block is searched for pending transactions.
     fn look(&mut self) {
         let (node, address, sent, before) = (Arc::clone(&self.node), self.address, self.flights.sent(), self.searched);
         // Only once a transaction takes long does it matter whether its nonce is used or an earlier one is missing.

@@ -19,7 +19,8 @@ pub(super) struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Allows retries for `again`. A slot is waited for as long, or up to [`QUEUED`] if an answer may take `settle`.
+    /// Allows retries for `again` after `started`. With the time spent waiting for a slot, retries end after the longer of
+    /// `again` and `settle`, of which at most [`QUEUED`] counts.
     pub(super) fn beginning(started: Instant, again: Duration, settle: Duration) -> Self {
         Self { until: started + again, last: started + again.max(settle.min(QUEUED)), has_failed: false }
     }

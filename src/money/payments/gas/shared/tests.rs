@@ -89,7 +89,7 @@ async fn burned_gas_outlasts_a_restart_for_an_hour() {
     let late = counted(&other, "c", 500);
     underpay(&other, "a", 70);
     other.write(&store, later(1)).await.unwrap();
-    // It is excused in another interval than it was counted in.
+    // The gas is excused in a later interval than the one in which it was counted.
     other.forgive(late);
     other.write(&store, later(8)).await.unwrap();
     for (minutes, all, of_payer) in [(1, 1_501, false), (59, 1_501, false), (80, 0, true)] {

@@ -71,8 +71,8 @@ async fn charge_that_the_run_sets_is_limited_once_its_payer_has_underpaid() {
     assert_eq!(bound(meter.hold(burner("a", "b"), KEY)), None, "a price that covers the gas");
 }
 
-/// Regression test: two strangers closed a cheap tool to its customers for an hour. They were customers themselves once they
-/// had paid a twentieth of a cent.
+/// Regression test: after they had paid a twentieth of a cent, two strangers counted as customers of a cheap tool. Together
+/// they used up its gas for an hour, and its regular customers were rejected.
 #[tokio::test(start_paused = true)]
 async fn customers_of_less_than_an_hour_leave_half_to_regular_ones() {
     for meter in [meter(0, 1_000, 0, 0), meter(0, 0, 1_000, 0)] {

@@ -11,7 +11,7 @@ use crate::facilitator::chain::{
 /// Number of concurrent requests for receipts.
 const AT_ONCE: usize = 16;
 
-/// The result of a look at a block.
+/// The result of reading a block.
 pub(super) struct BlockView {
     pub(super) head: u64,
     /// Number of the signer's mined transactions, if requested.

@@ -9,37 +9,37 @@ use tokio::time::Instant;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_millis(250);
 
-/// When the next look is due. Only one runs at a time.
+/// When the next poll is due. Only one runs at a time.
 #[derive(Debug, Default)]
 pub(super) struct PollSchedule {
     next: Option<Instant>,
-    /// The pause before the next look.
+    /// The pause before the next poll.
     pause: Duration,
     looking: bool,
 }
 
 impl PollSchedule {
-    /// Returns when to look. `None` if nothing is pending or a look is running.
+    /// Returns when to poll. `None` if nothing is pending or a poll is running.
     pub(super) fn due(&self) -> Option<Instant> {
         self.next.filter(|_| !self.looking)
     }
 
-    /// Schedules a look soon, because something is being sent.
+    /// Schedules a poll soon, because something is being sent.
     pub(super) fn soon(&mut self, now: Instant) {
         (self.pause, self.next) = (FIRST_PAUSE, Some(now + FIRST_PAUSE));
     }
 
-    /// Schedules a look at once: the node has the transaction, which may already be in a block.
+    /// Schedules a poll at once: the node has the transaction, which may already be in a block.
     pub(super) fn at_once(&mut self, now: Instant) {
         (self.pause, self.next) = (FIRST_PAUSE, Some(now));
     }
 
-    /// Records that a look has begun.
+    /// Records that a poll has begun.
     pub(super) fn looking(&mut self) {
         self.looking = true;
     }
 
-    /// Records that a look has ended. `more` is whether transactions are still pending.
+    /// Records that a poll has ended. `more` is whether transactions are still pending.
     pub(super) fn looked(&mut self, now: Instant, more: bool) {
         self.looking = false;
         self.pause = (self.pause * 2).min(MAX_PAUSE);
