@@ -138,10 +138,7 @@ pub(super) enum Deletable {
     /// The tool exists.
     There(ManagedEndpoint),
     /// The tool was deleted.
-    Gone {
-        slug: String,
-        id: EndpointId,
-    },
+    Gone { slug: String, id: EndpointId },
 }
 
 impl CallerExtractor for Deletable {
