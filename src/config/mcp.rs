@@ -107,7 +107,7 @@ mod tests {
         for quota in [default.tasks.running, default.listeners] {
             assert_eq!((quota.max, quota.max_per_address), (Some(1_024), Some(64)));
         }
-        assert_eq!((default.tasks.bytes, default.tasks.kept), (67_108_864, Duration::from_secs(600)));
+        assert_eq!((default.tasks.bytes, default.tasks.kept), (33_554_432, Duration::from_secs(600)));
         let none = McpFlags { mcp_tasks: Some(0), mcp_address_listeners: Some(0), ..McpFlags::default() };
         let none = none.resolve(listen, false).unwrap();
         assert_eq!((none.tasks.running.max, none.listeners.max_per_address), (Some(0), Some(0)));

@@ -120,9 +120,10 @@ fn pending_payment_error_links_to_its_state() {
 #[test]
 fn request_beyond_the_joined_ones_is_told_when_to_retry() {
     let (payment, retry_after) = (PaymentId::of(&["one"]), Duration::from_secs(5));
-    for (full, text) in
-        [(JoinsFull::Payment(16), "16 requests are already waiting"), (JoinsFull::Address(64), "64 requests from your address")]
-    {
+    for (full, text) in [
+        (JoinsFull::Payment(16), "no more requests can wait for its result; the maximum is 16"),
+        (JoinsFull::Address(64), "no more requests from your address can wait for running calls; the maximum is 64"),
+    ] {
         let fault = ApiError::from(CallError::TooManyJoins { payment: payment.clone(), full, retry_after });
         assert_eq!((fault.code(), fault.retry_after_secs()), (Code::PaymentInProgress, Some(5)));
         assert!(fault.message().contains(text), "{}", fault.message());
