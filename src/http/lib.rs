@@ -63,7 +63,7 @@ pub use self::{
     services::Services,
 };
 
-// What most routes need.
+// Most routes use these.
 pub(crate) use axum::{
     Json,
     extract::{FromRequestParts, Request, State},

@@ -56,7 +56,7 @@ pub use self::{
     services::{ApiOperation, Services},
 };
 
-// What most pages need.
+// Most pages use these.
 pub(crate) use axum::{
     body::Body,
     extract::{RawQuery, Request, State},

@@ -337,11 +337,10 @@ async fn balances_of_different_tokens_do_not_mix() {
     let has = async |asset: &Asset| ledger.balance_of(asset, &address).await.unwrap();
     assert_eq!([has(usdc).await, has(usdt).await, has(&ASSETS[0]).await], [MicroUsd(0), FUNDS, MicroUsd(0)]);
     assert_eq!(ledger.balance(&address).await.unwrap(), MicroUsd(0));
-    // The key of the first token has only the network, as before there were others.
     ledger.faucet_of(usdc, &address, FUNDS).await.unwrap();
     let address = address.to_lowercase();
-    let named = [format!("{}/{address}", CELO.caip2), format!("{}/{}/{address}", CELO.caip2, usdt.address.to_lowercase())];
-    for key in &named {
+    for asset in [usdc, usdt] {
+        let key = format!("{}/{}/{address}", CELO.caip2, asset.address.to_lowercase());
         assert!(store.get(Space::LedgerBalances, key.as_bytes()).await.unwrap().is_some(), "{key}");
     }
 }

@@ -141,7 +141,7 @@ async fn command_with_a_closed_stdout_completes_with_its_own_code() {
     let rotation = r#"{"ok":true,"rotation":{"keyId":"k","resealed":0,"unopened":1,"needed":["j"],"retired":[]}}"#;
     for (answer, words, reported) in [
         (ledger, &["host", "ledger"][..], "error: The ledger does not match the stored records"),
-        (rotation, &["secrets", "rotate"], "error: cannot decrypt 1 secret, and changed nothing there; old keys kept: j"),
+        (rotation, &["secrets", "rotate"], "error: Cannot decrypt 1 secret, and changed nothing there; old keys kept: j"),
     ] {
         let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
         let url = answering(200, answer).await;

@@ -291,7 +291,7 @@ async fn tools_of_an_mcp_endpoint_are_read_for_names_that_models_refuse() {
     let (mut about, mut notes) = (json!({}), Notes::default());
     mcp::tools(&listed, &mut about, &mut notes);
     let reported = notes.into_vec();
-    assert!(reported.iter().any(|note| note.code == "mcp_tool_name" && note.message.starts_with("2 tools")), "{reported:?}");
+    assert!(reported.iter().any(|note| note.code == "mcp_tool_name" && note.message.starts_with("lists 2 tools with")), "{reported:?}");
     let mut notes = Notes::default();
     mcp::tools(&json!({ "result": { "tools": [tool("a".repeat(64))] } }), &mut about, &mut notes);
     assert!(
