@@ -218,6 +218,8 @@ async fn late_bodies_of_answered_requests_end_no_other_calls() {
         let before = closed(&host, "frames").await;
         let mut raw = Raw::open_from(&host, ELSEWHERE).await;
         raw.begin_http2(&[]).await;
+        // Room for all answers.
+        raw.send(frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()).bytes()).await;
         raw.send([Frame::post(1, "/tools/slow").bytes(), frame(DATA, 1, 1, b"{}").bytes()].concat()).await;
         let mut slow_answered = false;
         for round in 0..4 {
