@@ -110,9 +110,14 @@ fn lock_out(options: &Options) -> Result<(), Failure> {
     let started = Instant::now();
     let (mut client, mut met) = (Client::connect(host.address())?, Met::new());
     for _ in 0..WRONG {
-        *met.entry(client.ask(&wrong)?).or_default() += 1;
+        // The host closes a connection after many refusals.
+        match client.ask(&wrong) {
+            Ok(status) => *met.entry(status).or_default() += 1,
+            Err(_) => client = Client::connect(host.address())?,
+        }
     }
     let elapsed = started.elapsed();
+    client = Client::connect(host.address())?;
     let status = client.ask(&right)?;
     let wait = client.header("retry-after").unwrap_or("0");
     println!(
