@@ -70,20 +70,21 @@ pub fn idempotency_key(headers: &HeaderMap) -> Option<String> {
     headers.get(&header_names::IDEMPOTENCY_KEY).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// Looks up whether the payment already bought a call that is now `refused` because the tool changed or was deleted.
-/// Returns that call, or else `refused`.
+/// Looks up whether the payment already bought a call that is now `refused` because the tool changed or was deleted, or
+/// because its source is lost. Returns that call, or else `refused`.
 pub async fn bought(calls: &Arc<Calls>, refused: ApiError, request: ReplayRequest<'_>) -> Result<RunningCall<CompletedCall>, ApiError> {
-    match refused.code() {
-        code @ (Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired) => match calls.find_paid(request).await {
-            Ok(performing) => performing.ok_or(refused),
-            Err(error) if code == Code::StreamingRequired && matches!(*error, CallError::AnswerOwed(_)) => {
-                let hint = "Send `\"stream\": true` or `Accept: text/event-stream` with the same payment. The tool then runs without another \
-                            charge";
-                Err(ApiError::from(error).hint(hint))
-            }
-            Err(error) => Err(error.into()),
-        },
-        _ => Err(refused),
+    let code = refused.code();
+    if !matches!(code, Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired | Code::SourceUnavailable) {
+        return Err(refused);
+    }
+    match calls.find_paid(request).await {
+        Ok(performing) => performing.ok_or(refused),
+        Err(error) if code == Code::StreamingRequired && matches!(*error, CallError::AnswerOwed(_)) => {
+            let hint = "Send `\"stream\": true` or `Accept: text/event-stream` with the same payment. The tool then runs without another \
+                        charge";
+            Err(ApiError::from(error).hint(hint))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

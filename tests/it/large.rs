@@ -5,7 +5,7 @@ use std::fs;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::harness::{Host, Payer, js, tollhouse};
+use crate::harness::{Host, Payer, Payment, js, tollhouse};
 
 /// Returns more than fits into a row, with the number of its runs.
 pub const LARGE: &str = "export default async (req, ctx) => {
@@ -38,6 +38,74 @@ async fn a_large_answer_survives_a_restart_and_a_lost_one_is_not_sold_again() {
     // It is not sold again by a paused tool either.
     host.change("large", &json!({ "status": "paused" })).await;
     assert_eq!(host.call_paid("large", &json!({}), &payment).await.is(500).json()["error"]["code"], "answer_lost");
+}
+
+/// Regression test: the payer got 503 with `"charged": false`, although the money had moved.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_source_does_not_deny_what_a_payment_has_bought() {
+    let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;
+    let lines = (0..2_000).map(|n| format!("// line {n}\n")).collect::<String>();
+    host.publish(&js("after", 0.01, &format!("{lines}export default () => ({{ r: Math.random() }});"))).await;
+    let second = "export default async (req, ctx) => {
+        const runs = ((await ctx.kv.get('runs')) ?? 0) + 1;
+        await ctx.kv.set('runs', runs);
+        if (runs < 2) throw new Error('not yet');
+        return { runs };
+    };";
+    let mut upfront = js("before", 0.01, &format!("{lines}{second}"));
+    upfront["settle"] = json!("before");
+    host.publish(&upfront).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let (after, before) = (host.challenge("after").await, host.challenge("before").await);
+    let (bought, owed) = (payer.pay(&after), payer.pay(&before));
+    let unspent = [("after", payer.pay(&after)), ("before", payer.pay(&before))];
+    let answer = host.call_paid("after", &json!({}), &bought).await.is(200).json();
+    assert_eq!(host.call_paid("before", &json!({}), &owed).await.is(502).json()["error"]["code"], "paid_run_failed");
+    host.restart().await;
+    let (files, alongside) = (host.folder().join("data/files"), host.folder().join("beside"));
+    fs::rename(&files, &alongside).unwrap();
+
+    let invoke = |slug: &str, payment: &Payment| {
+        let request = host.request(Method::POST, "/ai/invoke").header(payment.header, payment.encoded());
+        host.send(request.json(&json!({ "slug": slug, "input": {} })))
+    };
+    let mcp = host.mcp();
+    assert_eq!(host.call_paid("after", &json!({}), &bought).await.is(200).json(), answer);
+    assert_eq!(invoke("after", &bought).await.is(200).json()["result"], answer);
+    assert_eq!(mcp.call("after", json!({}), json!({ "x402/payment": bought.payload })).await["structuredContent"], answer);
+    let streamed = host.paid_request("after", &json!({}), &bought).header("accept", "text/event-stream");
+    assert_eq!(host.send(streamed).await.is(200).events().pop().unwrap().name, "result");
+
+    let by_http = host.call_paid("before", &json!({}), &owed).await.is(409).json()["error"].clone();
+    let invoked = invoke("before", &owed).await.is(409).json()["error"].clone();
+    let result = mcp.call("before", json!({}), json!({ "x402/payment": owed.payload })).await;
+    for error in [by_http, invoked, result["_meta"]["tollhouse/error"].clone()] {
+        assert_eq!((&error["code"], &error["charged"]), (&json!("answer_owed"), &json!(true)), "{error}");
+        assert_eq!(error["paymentId"], owed.id(), "{error}");
+    }
+
+    // A payment that bought nothing is neither verified nor charged.
+    for (slug, payment) in &unspent {
+        host.call_paid(slug, &json!({}), payment).await.fails(503, "source_unavailable", "host");
+        let streamed = host.paid_request(slug, &json!({}), payment).header("accept", "text/event-stream");
+        host.send(streamed).await.fails(503, "source_unavailable", "host");
+        let result = mcp.call(slug, json!({}), json!({ "x402/payment": payment.payload })).await;
+        let error = &result["_meta"]["tollhouse/error"];
+        assert_eq!((&error["code"], &error["charged"]), (&json!("source_unavailable"), &json!(false)), "{result}");
+        assert_eq!(host.payment(&payment.id()).await, None, "nobody has looked at it");
+    }
+    assert_eq!(host.balance(&payer.address).await, 980_000, "each tool was paid for once");
+    // Callers can repeat such calls, so not each of them is an error in the log.
+    let calls = 16;
+    for _ in 0..calls {
+        host.call("after", &json!({})).await.fails(503, "source_unavailable", "host");
+    }
+    let logged = host.log().matches("the source of a version is lost").count();
+    assert!((1..calls).contains(&logged), "{logged}");
+
+    fs::rename(&alongside, &files).unwrap();
+    assert_eq!(host.call_paid("before", &json!({}), &owed).await.is(200).json(), json!({ "runs": 2 }));
+    assert_eq!(host.balance(&payer.address).await, 980_000, "the second run is not charged");
 }
 
 /// The source is stored as an object, because it is long.
