@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tollhouse_base::{check_report::CheckReport, exact::numbers};
+use tollhouse_base::{check_report::CheckReport, exact::numbers, log_gate::LogGate};
 use tollhouse_money::receipt;
 use tollhouse_objects as objects;
 use tollhouse_objects::{Bucket as _, Objects, PendingObject};
@@ -26,6 +26,9 @@ pub(super) const MAX_ROW_BYTES: usize = 16 * 1024;
 
 /// Maximum time to wait for an object.
 const GET_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Limits the lines about lost sources, because every call of such a tool looks for its source again.
+static LOST: LogGate = LogGate::every(Duration::from_secs(10));
 
 /// The content of a version, whose name is its hash.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -213,7 +216,10 @@ impl Sources {
             Some(VersionRow::Apart(object)) => object,
         };
         let lost = |error: String| {
-            tracing::error!(version, object.name, error, "the source of a version is lost");
+            match LOST.pass() {
+                Some(skipped) => tracing::error!(version, object.name, error, skipped, "the source of a version is lost"),
+                None => tracing::debug!(version, object.name, error, "the source of a version is lost"),
+            }
             Err(PublishError::Lost(error))
         };
         match tokio::time::timeout(GET_TIMEOUT, self.objects.get(&object.name, Some(&object.sha256))).await {
