@@ -2,7 +2,7 @@
 
 use std::io;
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::Bucket;
 
@@ -28,7 +28,7 @@ pub struct SampleReport {
 }
 
 impl SampleReport {
-    /// Looks for each object of a sample in a bucket.
+    /// Looks for each object of a sample in a bucket. Stops at the first error, because the others would fail too.
     ///
     /// # Errors
     ///
@@ -39,8 +39,7 @@ impl SampleReport {
             let is_there = bucket.has(&object.name).await?;
             Ok::<_, io::Error>(if is_there { None } else { Some(object) })
         };
-        let found: Vec<_> = stream::iter(sample).map(look_up).buffered(LOOKUPS).collect().await;
-        let found: Vec<_> = found.into_iter().collect::<io::Result<_>>()?;
+        let found: Vec<_> = stream::iter(sample).map(look_up).buffered(LOOKUPS).try_collect().await?;
         Ok(Self { checked, missing: found.into_iter().flatten().collect() })
     }
 

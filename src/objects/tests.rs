@@ -199,6 +199,35 @@ async fn missing_objects_of_a_sample_are_listed() {
     assert_eq!((stored.count_up_to(9).await.unwrap(), stored.count_up_to(0).await.unwrap()), (1, 0));
 }
 
+/// Regression test: `doctor` waited for every look-up in a bucket that did not answer.
+#[tokio::test]
+async fn looking_for_a_sample_stops_when_the_bucket_is_unavailable() {
+    struct Away(AtomicUsize);
+
+    #[async_trait]
+    impl Bucket for Away {
+        async fn put(&self, _name: &str, _content: Bytes) -> io::Result<()> {
+            Err(io::ErrorKind::ConnectionReset.into())
+        }
+
+        async fn get(&self, _name: &str) -> io::Result<Option<Bytes>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            Err(io::ErrorKind::ConnectionReset.into())
+        }
+
+        async fn delete(&self, _name: &str) -> io::Result<()> {
+            Err(io::ErrorKind::ConnectionReset.into())
+        }
+    }
+
+    let away = Away(AtomicUsize::new(0));
+    let sample = (0..200).map(|number| SampledObject { name: new_name().unwrap(), what: format!("the file {number}") }).collect();
+    assert_eq!(SampleReport::of(&away, sample).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    let requests = away.0.load(Ordering::Relaxed);
+    assert!((1..100).contains(&requests), "{requests}");
+}
+
 #[tokio::test]
 async fn an_unreachable_blob_is_not_reported_as_absent() {
     let root = tempfile::tempdir().unwrap();
