@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tollhouse_api::{Health, HealthWarning, OkResponse, Readiness, StoredHealth, StoredSize, True};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
-use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
+use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError, log_unavailable};
 
 use crate::{Http, Json, JsonResult, Route, Services, State, open};
 
@@ -41,8 +41,10 @@ async fn live() -> Json<OkResponse> {
 async fn ready(State(http): State<Http>) -> JsonResult<Readiness> {
     // These are not logged as errors of a request, because probes come several times a second.
     let away = |reason: &str| ApiError::new(Code::StoreUnavailable, reason).retry_after(1);
-    let committed = check_commits(&*http.store, STORE_TIMEOUT).await;
-    committed.map_err(|_| away("the store does not accept commits; the log has the reason"))?;
+    if let Err(error) = check_commits(&*http.store, STORE_TIMEOUT).await {
+        log_unavailable(&error, "a readiness check");
+        return Err(away("the store does not accept commits; the log has the reason"));
+    }
     if http.replica.is_fenced() {
         return Err(away("the host cannot read the changes of other hosts, or renew its lease"));
     }
