@@ -407,5 +407,8 @@ async fn typed_data_names_the_store_even_if_a_variable_names_a_database() {
     ] {
         let answer = run(folder, args, &database).await;
         assert!(answer.status.success(), "{args:?}: {answer:?}");
+        // `store check` says it in its first line, and `ledger check` never uses a database.
+        let is_noted = text(&answer.stderr).contains("instead of the database of the settings");
+        assert_eq!(is_noted, ["backup", "restore"].contains(&args[0]) || args[1] == "compact", "{args:?}: {answer:?}");
     }
 }

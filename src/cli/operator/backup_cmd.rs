@@ -80,12 +80,10 @@ impl HostLocation {
     }
 
     /// Returns the location to restore to. The rule is that of [`HostLocation::home`], but the folder need not contain a store.
-    fn new_home(self, names_folder: bool) -> Result<Home, Box<dyn Error>> {
+    fn new_home(self, names_folder: bool) -> Result<(Home, bool), Box<dyn Error>> {
         let mut home = self.of_settings()?;
-        if names_folder {
-            home.database = None;
-        }
-        Ok(home)
+        let ignores_database = names_folder && home.database.take().is_some();
+        Ok((home, ignores_database))
     }
 
     fn of_settings(self) -> Result<Home, Box<dyn Error>> {
@@ -94,9 +92,17 @@ impl HostLocation {
     }
 }
 
+/// Says that a database of the settings is ignored. Otherwise, an operator could back up or restore another store than intended.
+pub(crate) fn note_ignored_database(ignores_database: bool, out: Output) {
+    if ignores_database {
+        out.note("using the folder of `--data` instead of the database of the settings; to use the database, leave out `--data`");
+    }
+}
+
 pub(crate) async fn backup(args: BackupArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
-    let (home, _) = args.of.home(names_folder)?;
+    let (home, ignores_database) = args.of.home(names_folder)?;
+    note_ignored_database(ignores_database, out);
     let stored = app::back_up(&home, &args.to).await?;
     out.print(&stored, |stored| format!("backup written and verified: {stored}\n"))?;
     complete(&stored)
@@ -104,7 +110,9 @@ pub(crate) async fn backup(args: BackupArgs, names_folder: bool, out: Output) ->
 
 pub(crate) async fn restore(args: RestoreArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
-    let stored = app::restore_to(&args.to.new_home(names_folder)?, &args.from).await?;
+    let (home, ignores_database) = args.to.new_home(names_folder)?;
+    note_ignored_database(ignores_database, out);
+    let stored = app::restore_to(&home, &args.from).await?;
     out.print(&stored, |stored| format!("restored the backup of {} and verified it: {stored}\n", stored.header.at))?;
     complete(&stored)
 }

@@ -8,7 +8,7 @@ use tollhouse_base::plural::plural;
 use tollhouse_store::sled::{self, Repair, Repaired, SledConfig, StoreReport};
 
 use crate::base::{ConfirmArgs, Output, error};
-use crate::operator::backup_cmd::HostLocation;
+use crate::operator::backup_cmd::{HostLocation, note_ignored_database};
 
 /// Maximum number of dropped frames that are listed. Their contents stay in the damaged files, which are kept.
 const MAX_LISTED: usize = 100;
@@ -109,7 +109,8 @@ impl CheckOutput {
 }
 
 pub(crate) async fn compact(args: CheckArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
-    let (home, _) = args.of.home(names_folder)?;
+    let (home, ignores_database) = args.of.home(names_folder)?;
+    note_ignored_database(ignores_database, out);
     if home.database.is_some() {
         return Err("the store is in a database, which reuses free space on its own (autovacuum); to return the space to the disk, \
                     run `VACUUM (FULL, ANALYZE) tollhouse_row`, which blocks every host until it is done"
