@@ -144,8 +144,15 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
     }
     let mut sources = None;
     if let Some(handler) = &mut plan.handler {
-        let before =
-            source?.map(|handler| written(handler.source, handler.response.as_ref().map(StaticResponse::text))).unwrap_or_default();
+        let source = match source {
+            // A new source replaces the one that the host has lost.
+            Err(error) if error.code() == "source_unavailable" => {
+                session.out.note("the host cannot read the tool's current source, so all lines of the new one count as added");
+                None
+            }
+            read => read?,
+        };
+        let before = source.map(|handler| written(handler.source, handler.response.as_ref().map(StaticResponse::text))).unwrap_or_default();
         let after =
             upload.handler().map(|handler| written(handler.source, handler.response.as_ref().and_then(Value::as_str))).unwrap_or_default();
         (handler.added, handler.removed) = diff::count(&before, &after);

@@ -99,6 +99,24 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
     );
 }
 
+/// Regression test: `deploy` ended with 503, although a new source is the remedy.
+#[tokio::test]
+async fn deploy_replaces_a_source_that_the_host_has_lost() {
+    let host = Host::start().await;
+    let shell = Shell::admin(&host);
+    let folder = started(&shell, "shout").await;
+    edit(&folder, "handler.ts", "text.toUpperCase()", &format!("text.toUpperCase() + \"{}\"", "x".repeat(20_000)));
+    shell.run_in(&folder, &YES).await.is(0);
+    let files = host.folder().join("data/files");
+    assert_eq!(fs::read_dir(&files).unwrap().count(), 1, "the source is an object, because it is long");
+    fs::rename(&files, host.folder().join("beside")).unwrap();
+    host.manage(Method::GET, "/ai/endpoints/shout/source", &Value::Null).await.fails(503, "source_unavailable", "host");
+    edit(&folder, "handler.ts", "+ \"x", "+ \"y");
+    let ran = shell.run_in(&folder, &YES).await.is(0);
+    assert!(ran.stderr.contains("cannot read the tool's current source"), "{ran:?}");
+    host.manage(Method::GET, "/ai/endpoints/shout/source", &Value::Null).await.is(200);
+}
+
 #[tokio::test]
 async fn deploy_goes_on_after_a_change_of_nothing_that_the_folder_has() {
     let host = Host::start().await;
