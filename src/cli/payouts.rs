@@ -178,6 +178,7 @@ fn describe(payout: &Payout) -> String {
     facts.add("network", network(&payout.network));
     facts.add("asset", asset(&payout.network, &payout.asset));
     facts.add("transaction", optional(payout.transaction.as_ref()));
+    facts.add("warning", optional(payout.warning.as_ref()));
     facts.add("reason", optional(payout.reason.as_ref()));
     facts.add("digest", optional(payout.digest.as_ref()));
     facts.add("from", moment(period.map(|period| period.from)));

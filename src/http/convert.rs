@@ -98,6 +98,7 @@ pub(super) fn payout(packet: &Packet) -> api::Payout {
         updated_at: packet.updated_at,
         transaction: packet.transaction,
         reason: packet.reason,
+        warning: None,
         builder_name: None,
     }
 }

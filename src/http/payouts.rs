@@ -6,7 +6,7 @@ use tollhouse_api::{
 };
 use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, not_suspended};
-use tollhouse_money::payout::{PayoutError, PayoutSettings, PayoutStatus};
+use tollhouse_money::payout::{Packet, PayoutError, PayoutSettings, PayoutStatus};
 
 use crate::{
     Admin, Answer, Body, ForBuilder, ForBuilderReadOnly, HeaderMap, Http, Json, JsonResult, PageLimit, Route, Services, State,
@@ -82,7 +82,17 @@ query!(Own of_builder { limit: PageLimit, cursor: Option<String> });
 
 async fn list(ForBuilder(builder, request): ForBuilderReadOnly<Own>, State(http): State<Http>) -> JsonResult<PayoutPage> {
     let (packets, next_cursor) = http.payouts.list(&builder.id, request.limit.0, parse_cursor(request.cursor)?.as_ref()).await?;
-    Ok(Json(PayoutPage { ok: True, payouts: packets.iter().map(convert::payout).collect(), next_cursor }))
+    let mut payouts = Vec::with_capacity(packets.len());
+    for packet in &packets {
+        payouts.push(with_warning(&http, packet).await?);
+    }
+    Ok(Json(PayoutPage { ok: True, payouts, next_cursor }))
+}
+
+/// Converts a payout, with a warning if its transaction is recorded twice.
+async fn with_warning(http: &Services, packet: &Packet) -> Result<api::Payout, ApiError> {
+    let warning = http.payouts.warning(packet).await?;
+    Ok(api::Payout { warning, ..convert::payout(packet) })
 }
 
 async fn one(
@@ -96,7 +106,7 @@ async fn one(
     let receipts = http.payouts.receipts(&id, request.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
     let next_cursor = last_if_full(&receipts, request.limit).map(|(last, _)| last.clone());
     let receipts = receipts.into_iter().map(|(receipt_id, net_usd)| PayoutReceipt { receipt_id, net_usd }).collect();
-    Ok(Json(PayoutReceiptPage { ok: True, payout: convert::payout(&packet), receipts, next_cursor }))
+    Ok(Json(PayoutReceiptPage { ok: True, payout: with_warning(&http, &packet).await?, receipts, next_cursor }))
 }
 
 query!(Query { status: Option<PayoutStatus>, limit: PageLimit, cursor: Option<String> });
@@ -107,7 +117,8 @@ async fn list_all(Admin(request): Admin<Query>, State(http): State<Http>) -> Jso
     let mut payouts = Vec::with_capacity(packets.len());
     for packet in &packets {
         let name = http.builders.name(&packet.builder_id).await?;
-        payouts.push(api::Payout { builder_name: Some(name.map(|name| name.to_string())), ..convert::payout(packet) });
+        let payout = with_warning(&http, packet).await?;
+        payouts.push(api::Payout { builder_name: Some(name.map(|name| name.to_string())), ..payout });
     }
     let counts = http.payouts.counts().await?;
     Ok(Json(AllPayoutsPage { ok: True, payouts, next_cursor, counts }))
@@ -128,7 +139,7 @@ async fn decide(
     let decided = http.payouts.decide(&id, &verdict).await;
     let packet = decided.map_err(|error| error.about(PayoutVerdict::CODE))?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "an admin decided on a payout");
-    Ok(Json(PayoutResponse { ok: True, payout: convert::payout(&packet) }))
+    Ok(Json(PayoutResponse { ok: True, payout: with_warning(&http, &packet).await? }))
 }
 
 fn payout(id: &str) -> Result<PayoutId, ApiError> {

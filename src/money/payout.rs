@@ -190,6 +190,13 @@ impl Payouts {
         self.events.event(kind, None, data)
     }
 
+    /// Returns a warning if the transaction of a payout is also recorded for another payout or for a refund.
+    pub async fn warning(&self, packet: &Packet) -> Result<Option<String>, StoreError> {
+        let Some(transaction) = &packet.transaction else { return Ok(None) };
+        let other = transactions::also_sent_for(&*self.store, transaction, packet.id.as_str()).await?;
+        Ok(other.map(|other| format!("the transaction is also recorded for `{other}`; check that it sent both amounts")))
+    }
+
     /// Returns the builder of a payout.
     pub async fn builder_of(&self, id: &PayoutId) -> Result<BuilderId, PayoutError> {
         PAYOUT_BUILDERS.get(&*self.store, id).await?.ok_or(PayoutError::Unknown)

@@ -81,6 +81,12 @@ pub(crate) async fn sent_for(tx: &mut Tx<'_>, transaction: &str, id: &str) -> Re
     Ok(other)
 }
 
+/// Returns another receipt or payout that an outgoing transaction is recorded for, if there is one.
+pub(crate) async fn also_sent_for(store: &dyn Store, transaction: &str, id: &str) -> Result<Option<String>, StoreError> {
+    let sent = SENT_TRANSACTIONS.get(store, &transaction.to_owned()).await?.unwrap_or_default();
+    Ok(sent.uses.into_iter().find(|other| other != id))
+}
+
 /// Returns the receipts that a transaction pays for, among those since transactions are recorded.
 pub(crate) async fn paid_by(store: &dyn Store, network: &str, transaction: &str) -> Result<PaidItems, StoreError> {
     Ok(TRANSACTIONS.get(store, &key(network, transaction)).await?.unwrap_or_default())

@@ -2,7 +2,7 @@
 
 use std::{
     net::Ipv4Addr,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::Duration,
 };
@@ -40,6 +40,63 @@ async fn the_check_of_an_input_counts_for_whose_it_is_where_the_tool_is_built_in
     let schema = json!({ "type": "object", "properties": { "a": { "items": level(0) } }, "$defs": twice });
     let tool = json!({ "slug": "greedy", "title": "Echo", "priceUsd": 0, "handlerType": "receipt_echo", "inputSchema": schema });
     is_refused_its_fill(&tool, &json!({ "a": vec![1; 2_000] })).await;
+}
+
+/// Lists and batches wait for turns like calls. Calls of their address use up its share, because a list alone is too cheap
+/// for that. A list without a turn would be answered for as long as the address asks.
+#[tokio::test]
+async fn lists_and_batches_over_mcp_count_for_their_address() {
+    let host = Host::builder().flag("--address-cpu-percent", 1).start().await;
+    host.publish(&js("cheap", 0.0, "export default () => ({});")).await;
+    host.publish(&js("greedy", 0.0, COMPUTES)).await;
+    let list = |meta: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
+    let plain = list(json!({}));
+    let lists = [
+        ("", "2025-11-25", plain.clone()),
+        ("?tools=cheap,greedy", "2025-11-25", plain.clone()),
+        // A list with a progress token does not take the fast path.
+        ("", "2025-11-25", list(json!({ "progressToken": 1 }))),
+        ("", "2025-03-26", json!([plain, plain])),
+    ];
+    let (greedy, neighbor) = (at(2), at(3));
+    let ask = async |client: &Client, (query, revision, message): &(&str, &str, Value)| {
+        let request = client.post(format!("{}/ai/mcp{query}", host.url)).header("accept", "application/json, text/event-stream");
+        let answer = host.send(request.header("mcp-protocol-version", *revision).json(message)).await;
+        String::from_utf8_lossy(&answer.body).into_owned()
+    };
+    let (until, open) = (Instant::now() + Duration::from_secs(120), AtomicUsize::new(lists.len()));
+    let goes_on = || open.load(Ordering::Relaxed) > 0 && Instant::now() < until;
+
+    let computes = async || {
+        while goes_on() {
+            let call = greedy.post(format!("{}/tools/greedy", host.url)).json(&json!({ "turns": 30_000_000 }));
+            host.send(call).await;
+        }
+    };
+    let floods = join_all(lists.iter().map(async |list| {
+        while goes_on() {
+            if ask(&greedy, list).await.contains("CPU time") {
+                open.fetch_sub(1, Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
+    }));
+    let others = async {
+        for list in lists.iter().cycle() {
+            if !goes_on() {
+                break;
+            }
+            let answer = ask(&neighbor, list).await;
+            assert!(answer.contains("\"tools\":[") && !answer.contains("CPU time"), "{list:?} of another address: {answer}");
+            host.call("cheap", &json!({})).await.is(200);
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let connections = thread::available_parallelism().unwrap().get() * 2;
+    let computing = join_all((0..connections).map(|_| computes()));
+    let (refused, (), _) = tokio::join!(floods, others, computing);
+    assert_eq!(refused, [true; 4], "a list was always answered: {lists:?}");
 }
 
 #[tokio::test]

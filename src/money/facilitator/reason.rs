@@ -11,6 +11,9 @@ pub(super) enum MoneyEffect {
     After,
 }
 
+/// Message for a signature in an ERC-6492 envelope, whose wallet does not exist yet.
+const UNDEPLOYED: &str = "the payer's wallet is not deployed; deploy it, and sign again without the ERC-6492 envelope";
+
 /// Codes of x402 and of its servers, their messages, and when they are found.
 const REASONS: &[(&str, &str, MoneyEffect)] = &[
     ("insufficient_funds", "the payer does not have enough of the token", MoneyEffect::Before),
@@ -44,8 +47,8 @@ const REASONS: &[(&str, &str, MoneyEffect)] = &[
         "the facilitator does not serve the recipient's address",
         MoneyEffect::Before,
     ),
-    ("invalid_exact_evm_payload_undeployed_smart_wallet", "the payer's wallet is not deployed", MoneyEffect::Before),
-    ("eip6492_factory_not_allowed", "the payer's wallet is not deployed", MoneyEffect::Before),
+    ("invalid_exact_evm_payload_undeployed_smart_wallet", UNDEPLOYED, MoneyEffect::Before),
+    ("eip6492_factory_not_allowed", UNDEPLOYED, MoneyEffect::Before),
     ("transaction_simulation", "the token would reject the transfer", MoneyEffect::Trial),
     ("invalid_exact_evm_transaction_simulation_failed", "the token would reject the transfer", MoneyEffect::Trial),
     ("invalid_exact_evm_transaction_failed", "the token rejected the transfer", MoneyEffect::After),

@@ -1,6 +1,7 @@
-//! Compares signatures with those of viem 2.57.
+//! Compares signatures with those of viem 2.57, and the domains of tokens with those of their contracts.
 
 use super::*;
+use crate::x402::eip3009::domain;
 
 const PAYER: &str = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23";
 const SEPOLIA: &str =
@@ -33,6 +34,27 @@ fn hashes_are_those_of_viem() {
     let hash = |asset: &Asset| transfer().signing_hash(asset).to_string();
     assert_eq!(hash(&ASSETS[0]), "0xde914abb9acfe2d7816b5e4555792b93b7dcb6ddcbf123cad912c84367cfb4b7");
     assert_eq!(hash(&ASSETS[1]), "0xa0f679e9b901633d4b65155d4bceadae0b954ae912f276c55a3ccdd44fe4b19a");
+}
+
+/// The values of `DOMAIN_SEPARATOR()`, as the contracts return them on their chains. For each one, at least two independent
+/// public projects published the value that they read. The order is that of the table of tokens.
+const SEPARATORS: &[(&str, &str, &str)] = &[
+    ("base-sepolia", "USDC", "0x71f17a3b2ff373b803d70a5a07c046c1a2bc8e89c09ef722fcb047abe94c9818"),
+    ("base", "USDC", "0x02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f"),
+    ("polygon", "USDC", "0xcaa2ce1a5703ccbe253a34eb3166df60a705c561b44b192061e28f2a985be2ca"),
+    ("arbitrum", "USDC", "0x08d11903f8419e68b1b8721bcbe2e9fc68569122a77ef18c216f10b3b5112c78"),
+    ("avalanche", "USDC", "0xbbea200329a938bc3438984a49cb0732e66d66d7bd59c127abacc1710e77f7b3"),
+    ("ethereum", "USDC", "0x06c37168a7db5138defc7866392bb87a741f9b3d104deb5094588ce041cae335"),
+    ("celo", "USDC", "0xb2ce31d2838445fa765a491f550e7c78ac7280ab0f3bc9d6063a86df9c3fb578"),
+    ("celo", "USDT", "0xbcb4d62e4834b598d0eacecd84c0b397a0254e077c41cf2143e394d5701d1088"),
+];
+
+#[test]
+fn domains_of_all_tokens_are_those_of_their_contracts() {
+    let signed_for = ASSETS.iter().filter(|asset| asset.network.chain_id().is_some());
+    let separators: Vec<_> = signed_for.map(|asset| (asset.network.name, asset.symbol, domain(asset).separator().to_string())).collect();
+    let published: Vec<_> = SEPARATORS.iter().map(|(network, symbol, hash)| (*network, *symbol, (*hash).to_owned())).collect();
+    assert_eq!(separators, published);
 }
 
 #[test]

@@ -328,3 +328,29 @@ async fn a_transaction_that_is_recorded_for_two_refunds_is_warned_of() {
     assert_eq!(second.with_transaction.as_ref(), Some(&receipts[0]));
     assert!(second.public()["warning"].as_str().unwrap().contains(&receipts[0]), "{second:?}");
 }
+
+/// Regression test: only the log and the event named the other payout.
+#[tokio::test]
+async fn a_transaction_that_is_recorded_for_two_payouts_is_warned_of() {
+    let fixture = Fixture::new().await;
+    let payouts = fixture.payouts();
+    let mut paid = vec![];
+    for nonce in [1, 2] {
+        let builder = ready_to_be_paid(&payouts).await;
+        fixture.sell(&Owner::Builder(builder.clone()), Payer::new(1).pays(nonce)).await.unwrap();
+        // Each payout is recorded with the same transaction.
+        let id = pay_out(&payouts, &builder, true).await.unwrap();
+        let packet = payouts.get(&builder, &id).await.unwrap();
+        let warning = payouts.warning(&packet).await.unwrap();
+        assert_eq!(warning.is_some(), nonce == 2, "{warning:?}");
+        paid.push(packet);
+    }
+    let [first, second] = &paid[..] else { unreachable!("there are two") };
+    assert!(payouts.warning(second).await.unwrap().unwrap().contains(first.id.as_str()));
+    assert!(payouts.warning(first).await.unwrap().unwrap().contains(second.id.as_str()), "the first is warned of too");
+    // The same holds for a refund and a payout.
+    let receipt = fixture.sell(&Owner::Platform, Payer::new(1).pays(3)).await.unwrap().receipt_id;
+    let back = RefundRequest { transaction: first.transaction.clone(), ..refunding(&receipt) };
+    let issued = fixture.refunds().issue(&back, None).await.unwrap();
+    assert!(issued.public()["warning"].as_str().unwrap().contains(first.id.as_str()), "{issued:?}");
+}

@@ -306,6 +306,7 @@ fn the_form_of_a_signature_that_no_token_takes_is_named() {
         (usual[2..].to_owned(), "0x"),
         (format!("0x{}{}1b", &usual[2..66], "f".repeat(64)), "upper half"),
         ("0x12".to_owned(), "1 bytes"),
+        (format!("{usual}{}", "6492".repeat(16)), "ERC-6492"),
     ] {
         let mut payload = paid();
         payload["payload"]["signature"] = json!(signature);

@@ -67,13 +67,6 @@ impl Transfer {
     }
 
     pub(crate) fn signing_hash(&self, asset: &Asset) -> B256 {
-        let domain = Eip712Domain::new(
-            Some(Cow::Borrowed(asset.name)),
-            Some(Cow::Borrowed(asset.version)),
-            asset.network.chain_id().map(U256::from),
-            asset.address.parse().ok(),
-            None,
-        );
         let message = TransferWithAuthorization {
             from: self.from,
             to: self.to,
@@ -82,13 +75,24 @@ impl Transfer {
             validBefore: self.valid_before,
             nonce: self.nonce,
         };
-        message.eip712_signing_hash(&domain)
+        message.eip712_signing_hash(&domain(asset))
     }
 
     /// Returns whether the key of `from` signed the transfer.
     pub(crate) fn signed_by_payer(&self, signature: &str, asset: &Asset) -> bool {
         signed_by(self.from, signature, self.signing_hash(asset))
     }
+}
+
+/// Returns the EIP-712 domain of a token.
+pub(crate) fn domain(asset: &Asset) -> Eip712Domain {
+    Eip712Domain::new(
+        Some(Cow::Borrowed(asset.name)),
+        Some(Cow::Borrowed(asset.version)),
+        asset.network.chain_id().map(U256::from),
+        asset.address.parse().ok(),
+        None,
+    )
 }
 
 /// Returns whether the key of an address signed a hash. The signature has 65 bytes, a low `s` (EIP-2), and a `v` of 27
@@ -135,8 +139,15 @@ pub(super) fn format_error(signature: &str) -> Option<String> {
             })
         }
         (length, _) if length < 65 => Some(format!("it has {length} bytes, not 65")),
+        _ if is_envelope(&bytes) => Some("it is an ERC-6492 envelope; deploy the wallet, and sign again without the envelope".to_owned()),
         _ => None,
     }
+}
+
+/// Returns whether a signature is an envelope for a wallet that is not deployed yet (ERC-6492). Such an envelope ends with
+/// 32 bytes of `6492`.
+pub(crate) fn is_envelope(signature: &[u8]) -> bool {
+    signature.ends_with(&[0x64_u8, 0x92].repeat(16))
 }
 
 /// Returns the length of a signature in bytes, or `None` if it is not hex.

@@ -50,6 +50,7 @@ fn slip(packet: &Payout, simulated: bool) -> Markup {
                 ("Digest", id(&packet.digest)),
                 ("Signature", id(&packet.signature).map(|signature| html! { details { summary { "Show" } (signature) } })),
                 ("Transaction", id(&packet.transaction)),
+                ("Warning", packet.warning.as_deref().map(text::line)),
                 ("Reason", packet.reason.as_deref().map(text::line)),
                 ("Created", Some(moment(packet.created_at))),
                 ("Decided", (packet.status != PayoutStatus::Created).then(|| moment(packet.updated_at))),

@@ -118,6 +118,29 @@ async fn payouts_name_commands_networks_and_tokens() {
 }
 
 #[tokio::test]
+async fn payouts_with_one_transaction_are_recorded_with_a_warning() {
+    let host = Host::start().await;
+    let (admin, credit) = (Shell::admin(&host), host.mint(5.0).await);
+    let hash = format!("0x{}", "5".repeat(64));
+    let mut first = None;
+    for slug in ["earns-one", "earns-two"] {
+        let (_, key) = host.register(slug).await;
+        let tool = js(slug, 2.0, "export default () => ({});");
+        host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+        host.call_credit(slug, &json!({}), &credit).await.is(200);
+        let settings = json!({ "address": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C" });
+        host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &settings).await.is(200);
+        let made = host.as_builder(&key, Method::POST, "/ai/builders/payouts", &serde_json::Value::Null).await.is(200).json();
+        let id = made["payout"]["id"].as_str().unwrap().to_owned();
+        admin.run(&["payouts", "approve", &id, "--yes"]).await.is(0);
+        let ran = admin.run(&["payouts", "paid", &id, "--transaction", &hash, "--yes"]).await.is(0);
+        let other = first.get_or_insert_with(|| id.clone());
+        let warned = format!("the transaction is also recorded for `{other}`");
+        assert_eq!(format!("{}{}", ran.stdout, ran.stderr).contains(&warned), *other != id, "{ran:?}");
+    }
+}
+
+#[tokio::test]
 async fn call_pays_as_everyone_and_not_as_an_admin() {
     let host = Host::start().await;
     host.publish(&js("free", 0.0, "export default () => ({ ok: 1 });")).await;

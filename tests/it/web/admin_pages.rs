@@ -224,6 +224,38 @@ async fn an_admin_sees_which_tools_take_up_the_sandbox() {
 }
 
 #[tokio::test]
+async fn payouts_with_one_transaction_are_shown_with_a_warning() {
+    let host = Host::start().await;
+    let admin = Browser::signed_in(&host, &host.admin).await;
+    let (credit, hash) = (host.mint(10.0).await, format!("0x{}", "5".repeat(64)));
+    let (mut paid, mut shown) = (vec![], String::new());
+    for slug in ["earns-one", "earns-two"] {
+        let (_, key) = host.register(slug).await;
+        host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool(slug, 2.0, SOURCE)).await.is(200);
+        host.call_credit(slug, &json!({}), &credit).await.is(200);
+        host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &json!({ "address": ADDRESS })).await.is(200);
+        let packet = host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null).await.is(200).json()["payout"].clone();
+        let id = packet["id"].as_str().unwrap().to_owned();
+        host.manage(Method::POST, &format!("/ai/admin/payouts/{id}"), &json!({ "decision": "approve" })).await.is(200);
+        let page = admin.page("/dashboard/admin/payouts?status=approved").await;
+        assert!(!text(&shown).contains("is also recorded for"), "{shown}");
+        let recorded = admin.submit(&deciding(&page, "decidePayout", "paid"), &[("text:/transaction", &hash)]).await.is(303);
+        // The admin comes to a page that shows the payout.
+        shown = admin.page(recorded.has("location").split('#').next().unwrap()).await;
+        assert!(text(&shown).contains(&id), "{shown}");
+        paid.push((id, key));
+    }
+    assert!(text(&shown).contains("is also recorded for"), "{shown}");
+    for ((id, key), (other, _)) in [(&paid[0], &paid[1]), (&paid[1], &paid[0])] {
+        let path = format!("/ai/builders/payouts/{id}");
+        let warning = host.as_builder(key, Method::GET, &path, &Value::Null).await.is(200).json()["payout"]["warning"].clone();
+        assert!(warning.as_str().is_some_and(|warning| warning.contains(other)), "{warning}");
+        let page = Browser::signed_in(&host, key).await.page(&format!("/dashboard/payouts/{id}")).await;
+        assert!(text(&page).contains("is also recorded for") && text(&page).contains(other), "{page}");
+    }
+}
+
+#[tokio::test]
 async fn packets_are_approved_sent_and_failed_by_their_buttons() {
     let host = Host::start().await;
     let (id, key) = host.register("Earner").await;

@@ -29,7 +29,7 @@ use self::{
     nonces::Nonces,
     pending_txs::TxEnd,
     proxy::ProxyCheck,
-    signed_order::{SignedBy, SignedOrder, Token, isValidSignatureCall},
+    signed_order::{SignedBy, SignedOrder, Token, UNDEPLOYED, isValidSignatureCall},
     transaction::TxCall,
     tx_manager::TxManager,
 };
@@ -44,7 +44,7 @@ use crate::{
         reason::RefusalText,
         settlement,
     },
-    x402::{permit2::PERMIT2, signed::Order},
+    x402::{eip3009::is_envelope, permit2::PERMIT2, signed::Order},
 };
 
 /// How long the result of a check of the node is reused, and how long the check may take.
@@ -104,7 +104,8 @@ impl EvmFacilitator {
         let nobody = || RefusalText::of(order.codes().signature).invalid();
         let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
         if !self.has_code(order, has_run).await.map_err(|error| VerifyResult::Unavailable(error.to_string()))? {
-            return Err(nobody());
+            let refused = if is_envelope(&signature) { RefusalText::of(UNDEPLOYED).invalid() } else { nobody() };
+            return Err(refused);
         }
         let call = isValidSignatureCall { hash: order.order.signing_hash(payment.asset), signature };
         match self.node.call_payer(payment.signed.sender(), &call.abi_encode(), BlockTag::Latest).await {

@@ -76,6 +76,30 @@ async fn an_unsigned_payment_is_refused_and_a_failing_node_decides_nothing() {
     assert!(matches!(verdict, VerifyResult::Unavailable(_)), "not the payer's fault: {verdict:?}");
 }
 
+/// A wallet that is not deployed signs with an envelope (ERC-6492). Its contract cannot be asked, and is not deployed for it.
+#[tokio::test]
+async fn envelope_of_an_undeployed_wallet_is_refused_with_a_reason_of_its_own() {
+    let (wallet, owner) = (Payer::new(1), Payer::new(2));
+    let mut payload = wallet.payload(&wallet.authorization(1));
+    let envelope = format!("{}{}", owner.sign(&wallet.authorization(1)), "6492".repeat(16));
+    payload["payload"]["signature"] = json!(envelope);
+    let payment = decode(&payload).unwrap();
+    let node = Node::of(Chain::at(NOW)).await;
+    let facilitator = patient(&node);
+    let verdict = facilitator.verify(&payment).await;
+    let VerifyResult::Invalid { reason, message } = &verdict else { panic!("{verdict:?}") };
+    assert_eq!(reason, "invalid_exact_evm_payload_undeployed_smart_wallet");
+    assert!(message.contains("deploy it"), "{message}");
+    let refused = facilitator.prepare(&payment).await;
+    assert!(matches!(&refused, Err(PrepareError::Refused { reason: after, .. }) if after == reason), "{refused:?}");
+    assert!(node.chain.lock().unwrap().pool.is_empty());
+    assert!(node.requested.lock().unwrap().iter().all(|question| question["method"] != "eth_call"), "its code is not run");
+    // The wallet was deployed meanwhile, and does not accept the envelope. The payer learns which form it must send.
+    let verdict = patient(&*answering(json!("0x")).await).verify(&payment).await;
+    assert!(matches!(&verdict, VerifyResult::Invalid { reason, .. } if reason == "invalid_exact_evm_signature"), "{verdict:?}");
+    assert!(payment.signed.format_error().unwrap().contains("ERC-6492"));
+}
+
 /// The wallet signed before the run, and loops after it. That is its refusal, and not the node's.
 #[tokio::test]
 async fn wallet_that_uses_up_its_gas_has_not_signed() {

@@ -99,6 +99,7 @@ fn row(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
                     ("Created", Some(moment(packet.created_at))),
                     ("Decided", (packet.status != PayoutStatus::Created).then(|| moment(packet.updated_at))),
                     ("Transaction", packet.transaction.as_deref().map(facts::id)),
+                    ("Warning", packet.warning.as_deref().map(text::line)),
                     ("Reason", packet.reason.as_deref().map(text::words)),
                 ]))
                 (decisions(shown, packet, back))
@@ -112,6 +113,9 @@ fn decisions(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
     let back = format!("{back}#{id}");
     let decided = DecisionTarget { visitor: shown.visitor, operation: "decidePayout", id, back: &back };
     let decide = |decision: &str, fields: Markup| decided.form(decision, fields);
+    // The list of payouts to send would not show the payout again, nor a warning about its transaction.
+    let paid = format!("{}#{id}", with_query(PATH, [("status", "paid")]));
+    let to_paid = DecisionTarget { back: if back.contains("status=approved") { &paid } else { &back }, ..decided };
     let named = |of: &str| format!("{of}-{id}");
     html! {
         @match packet.status {
@@ -129,7 +133,7 @@ fn decisions(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
             // A rejection that was interrupted can be completed.
             PayoutStatus::Rejecting => (decide("reject", html! { button { "Complete the rejection" } })),
             PayoutStatus::Approved => {
-                (decide("paid", html! {
+                (to_paid.form("paid", html! {
                     (form::field(&named("sent"), "Transaction of the payout", None, html! {
                         input #(named("sent")) name="text:/transaction" required autocomplete="off" spellcheck="false";
                     }))

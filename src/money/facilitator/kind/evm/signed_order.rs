@@ -52,6 +52,9 @@ pub(in crate::facilitator::kind) struct ReasonCodes {
     pub(super) failed: &'static str,
 }
 
+/// Error code for the signature of a wallet that is not deployed, for both kinds of order.
+pub(super) const UNDEPLOYED: &str = "invalid_exact_evm_payload_undeployed_smart_wallet";
+
 const TRANSFER: ReasonCodes = ReasonCodes {
     signature: "invalid_exact_evm_signature",
     spent: "invalid_exact_evm_nonce_already_used",
