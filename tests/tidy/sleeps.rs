@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, usize, &str)] = &[
     ("tests/it/mcp/tasks.rs", 1, "a kill at a random moment"),
     ("tests/it/operator_checks.rs", 1, "a kill at a random moment"),
     ("tests/it/revenue.rs", 1, "a kill at a random moment"),
-    ("tests/it/shares.rs", 1, "callers that come now and then"),
+    ("tests/it/shares.rs", 2, "callers that come now and then"),
     ("tests/it/shutdown.rs", 1, "a stop at many moments of a start"),
     ("tests/it/suspensions.rs", 2, "uploads and a suspension at many moments"),
     ("tests/it/telemetry/prometheus.rs", 1, "scrapes of a loaded host"),

@@ -144,8 +144,8 @@ pub(super) fn format_error(signature: &str) -> Option<String> {
     }
 }
 
-/// Returns whether a signature is an envelope for a wallet that is not deployed yet (ERC-6492). Such an envelope ends with
-/// 32 bytes of `6492`.
+/// Returns whether a signature is an envelope for a wallet that is not deployed yet (ERC-6492): its last 32 bytes repeat
+/// `6492`.
 pub(crate) fn is_envelope(signature: &[u8]) -> bool {
     signature.ends_with(&[0x64_u8, 0x92].repeat(16))
 }
