@@ -43,7 +43,12 @@ fn lines(text: &str) -> Vec<&str> {
 /// Returns the numbers of lines that are added and removed between two texts.
 #[must_use]
 pub fn count(old: &str, new: &str) -> (usize, usize) {
-    let ops = operations(&lines(old), &lines(new), None);
+    changes(&operations(&lines(old), &lines(new), None))
+}
+
+/// Returns the numbers of items that operations add and remove.
+#[must_use]
+pub fn changes(ops: &[DiffOp]) -> (usize, usize) {
     ops.iter()
         .filter(|op| op.tag() != DiffTag::Equal)
         .fold((0, 0), |(added, removed), op| (added + op.new_range().len(), removed + op.old_range().len()))

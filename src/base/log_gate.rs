@@ -24,11 +24,16 @@ struct GateState {
 
 impl Default for LogGate {
     fn default() -> Self {
-        Self::every(INTERVAL)
+        Self::new()
     }
 }
 
 impl LogGate {
+    /// Creates a gate for one line in 10 s.
+    pub const fn new() -> Self {
+        Self::every(INTERVAL)
+    }
+
     /// Creates a gate for one line in `interval`.
     pub const fn every(interval: Duration) -> Self {
         Self { interval, state: Lock::new(GateState { last: None, skipped: 0 }) }

@@ -28,7 +28,7 @@ pub(super) const MAX_ROW_BYTES: usize = 16 * 1024;
 const GET_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Limits the lines about lost sources, because every call of such a tool looks for its source again.
-static LOST: LogGate = LogGate::every(Duration::from_secs(10));
+static LOST: LogGate = LogGate::new();
 
 /// The content of a version, whose name is its hash.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

@@ -72,9 +72,8 @@ pub(crate) use self::{
     parts::{
         Bar, Chart,
         Column::{self, Number, Words},
-        DiffNames, FollowedList, MONTH, SnippetParts, Tab, api_section, code, counted, curl_command, day, diff, empty, facts, first,
-        follow, followed, form, line, lines, link, moment, money, onward, page_links, pager, plain, sample, state, table, tabs, text, word,
-        words,
+        DiffNames, FollowedList, MONTH, SnippetParts, Tab, api_section, code, curl_command, day, diff, empty, facts, first, follow,
+        followed, form, line, lines, link, moment, money, onward, page_links, pager, plain, sample, state, table, tabs, text, word, words,
     },
     query::PageQuery,
     visitor::{ApiRefusal, PageResult, SignedIn, Visitor, lazy_html, segment, with_query},

@@ -43,7 +43,7 @@ pub(super) use self::{
     state::{state, word},
     table::{Column, table},
     tabs::Tab,
-    text::{counted, first, line, plain, words},
+    text::{first, line, plain, words},
     time::moment,
     time_range::{MONTH, day},
 };

@@ -3,7 +3,7 @@
 //! Only this crate knows API codes. No match that chooses a code has a `_` arm, so a new error does not compile until
 //! it has a code.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::json;
 use tokio::task::JoinError;
@@ -26,7 +26,7 @@ use crate::Code;
 const SEARCHED_AGAIN_SECS: u64 = 5;
 
 /// Limits the lines about requests that fail while the store is unavailable.
-static STORE_FAILED: LogGate = LogGate::every(Duration::from_secs(10));
+static STORE_FAILED: LogGate = LogGate::new();
 
 /// Logs what went wrong in the host. The caller only gets the code `internal`.
 macro_rules! internal {

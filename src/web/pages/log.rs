@@ -3,6 +3,7 @@
 
 use maud::{Markup, html};
 use tollhouse_api::{Call, CallPage, LogPage, OwnEndpoint};
+use tollhouse_base::plural::plural;
 use tollhouse_front::PathParams;
 use tollhouse_tool::Capability;
 
@@ -80,7 +81,7 @@ fn view(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, found: &LogPa
         (filters(filter))
         @if !of_one.is_empty() { (call_section(slug, of_one, call)) }
         nav.pager aria-label="Pages of the log" {
-            p { (text::counted(shown.len() as u64, "line", "lines")) @if hidden > 0 { ", " (hidden) " more hidden by the search" } }
+            p { (plural(shown.len(), "line")) @if hidden > 0 { ", " (hidden) " more hidden by the search" } }
             @if !filter.get("cursor").is_empty() { a.button.quiet href=(filter.page("")) { "Newest lines" } }
             @if let Some(older) = &older { a.button href=(older) rel="next" { "Older lines" } }
         }

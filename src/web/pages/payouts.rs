@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use tollhouse_api::{AcceptedToken, PaymentInfo, PayoutPage, PayoutSettings, PayoutSettingsResponse, PayoutStatus, WaitingPayout};
+use tollhouse_base::plural::plural;
 use tollhouse_tool::MicroUsd;
 
 use crate::{
@@ -69,7 +70,7 @@ impl PayoutsView<'_> {
         let waits = self.waiting.amount_usd;
         let sum = html! {
             p.figure { (self.amount(waits)) span.muted { "waiting" } }
-            p.note { "From " (text::counted(self.waiting.receipt_count, "receipt", "receipts")) " not in a payout yet, minus refunds." }
+            p.note { "From " (plural(self.waiting.receipt_count, "receipt")) " not in a payout yet, minus refunds." }
         };
         let Some(settings) = self.settings else {
             let say = format!(

@@ -1,12 +1,11 @@
 //! Text about a tool's recent calls.
 
 use tollhouse_api::RecentUsage;
-
-use super::counted;
+use tollhouse_base::plural::plural;
 
 pub(crate) fn call_stats(usage: &RecentUsage) -> String {
     match usage.median_ms {
-        Some(median) => format!("{} in 30 days, median {} ms", counted(usage.calls30d, "call", "calls"), millis(median)),
+        Some(median) => format!("{} in 30 days, median {} ms", plural(usage.calls30d, "call"), millis(median)),
         None => "not called in 30 days".to_owned(),
     }
 }

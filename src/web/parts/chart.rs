@@ -5,10 +5,11 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, PreEscaped, html};
+use tollhouse_base::plural::plural;
 
 use super::{
     Column::{Number, Words},
-    counted, table,
+    table,
 };
 
 /// Width of one place and height of the drawing, in its own units. The drawing is stretched to its
@@ -81,7 +82,7 @@ pub(crate) fn calls_by_day(id: &str, days: &[Bar], calls: u64, failed: Option<u6
             (String::new(), table("Calls by day", [Words("Day"), Number("Calls")], latest.map(row)))
         }
     };
-    let caption = format!("{} in 30 days{failures}. Maximum per day: {max}.", counted(calls, "call", "calls"));
+    let caption = format!("{} in 30 days{failures}. Maximum per day: {max}.", plural(calls, "call"));
     Chart { id, caption, keys: [Some("calls"), failed.map(|_| "failed")], max, table }.bars(days)
 }
 

@@ -7,12 +7,13 @@ mod line;
 mod rows;
 
 use maud::{Markup, html};
+use tollhouse_base::plural::plural;
 
 use self::{
     line::Piece,
     rows::{DiffResult, DiffRow},
 };
-use super::{counted, words};
+use super::words;
 
 /// The names of two texts.
 #[derive(Clone, Copy)]
@@ -31,7 +32,7 @@ pub(crate) fn diff(names: DiffNames, old: &str, new: &str) -> Markup {
     html! {
         p.muted {
             "From " (names.old) " to " (names.new) ": "
-            (counted(added as u64, "line", "lines")) " added, " (removed) " removed."
+            (plural(added, "line")) " added, " (removed) " removed."
             @if !in_time { " The texts differ too much for a complete comparison. Some equal lines are marked as changed." }
             @if uncompared > 0 { " The last " (uncompared) " lines were not compared, because there are too many." }
             @if unshown > 0 { " " (unshown) " more changed lines are not shown here." }

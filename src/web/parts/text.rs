@@ -31,10 +31,6 @@ pub(crate) fn summary(text: &str, chars: usize) -> Markup {
     line(&format!("{} …", text[..whole].trim_end_matches([',', ';', ' '])))
 }
 
-pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 /// Shows paragraphs, with backticks as code. No links or other markup.
 pub(crate) fn paragraphs(text: &str) -> Markup {
     let text = text.replace("\r\n", "\n");

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use maud::{Markup, html};
+use tollhouse_base::plural::plural;
 
 use super::plain;
 
@@ -23,7 +24,7 @@ pub(crate) fn span(seconds: u64) -> String {
         100..=5_999 => (seconds.div_ceil(60), "minute"),
         _ => (seconds.div_ceil(3_600), "hour"),
     };
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    plural(count, unit)
 }
 
 #[cfg(test)]

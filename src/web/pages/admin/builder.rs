@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use tollhouse_api::{Builder, BuilderResponse, EndpointSummary, EndpointSummaryPage, Revenue, RevenueTotals};
+use tollhouse_base::plural::plural;
 use tollhouse_front::PathParams;
 
 use super::{
@@ -9,8 +10,8 @@ use super::{
     shared::{Admin, DecisionTarget, ROWS, reason, tiers},
 };
 use crate::{
-    Area, MONTH, Page, PageQuery, PageResult, RawQuery, Visitor, Words, counted, curl_command, empty, facts, form, lazy_html, moment,
-    money, onward, page_links::tool, segment, state, table, text, with_query, word,
+    Area, MONTH, Page, PageQuery, PageResult, RawQuery, Visitor, Words, curl_command, empty, facts, form, lazy_html, moment, money, onward,
+    page_links::tool, segment, state, table, text, with_query, word,
 };
 
 pub(crate) async fn page(Admin(visitor): Admin, PathParams(id): PathParams, RawQuery(raw): RawQuery) -> PageResult {
@@ -55,8 +56,8 @@ fn about(builder: &Builder, totals: &RevenueTotals, simulated: bool) -> Markup {
         (
             "Last 30 days",
             Some(html! {
-                (counted(totals.calls, "call", "calls")) ", "
-                (counted(totals.failed_calls, "failure", "failures")) ", "
+                (plural(totals.calls, "call")) ", "
+                (plural(totals.failed_calls, "failure")) ", "
                 (money::usd(totals.net_usd)) " net of " (money::amount(totals.gross_usd, simulated))
             }),
         ),

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use tollhouse_api::{AllPayoutsPage, Health, HostRevenue, Metrics, PayoutCounts, RevenueTotals, ReviewPage};
+use tollhouse_base::plural::plural;
 use tollhouse_front::Code;
 use tollhouse_tool::MicroUsd;
 
 use super::shared::Admin;
-use crate::{Area, MONTH, Page, PageResult, counted, day, facts, money, text, with_query};
+use crate::{Area, MONTH, Page, PageResult, day, facts, money, text, with_query};
 
 /// Number of past minutes for the rate of calls. The current minute is left out.
 const MINUTES: usize = 5;
@@ -45,7 +46,7 @@ fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<A
     if reviews.total > 0 {
         let first = reviews.reviews.first().and_then(|review| review.since);
         let since = first.map(|since| format!(", the oldest since {}", day(&since.to_string()))).unwrap_or_default();
-        need(format!("{} waiting{since}", counted(reviews.total as u64, "review", "reviews")), "/dashboard/admin/reviews", "Review");
+        need(format!("{} waiting{since}", plural(reviews.total, "review")), "/dashboard/admin/reviews", "Review");
     }
     for (count, what, path, action) in [
         (packets.created, "to approve", "/dashboard/admin/payouts?status=created", "Approve"),
@@ -53,14 +54,14 @@ fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<A
         (packets.failed, "failed", "/dashboard/admin/payouts?status=failed", "See payouts"),
     ] {
         if count > 0 {
-            need(format!("{} {what}", counted(count, "payout", "payouts")), path, action);
+            need(format!("{} {what}", plural(count, "payout")), path, action);
         }
     }
     if let open @ 1.. = health.open_settlements {
-        need(format!("{} still open", counted(open as u64, "settlement", "settlements")), RUNTIME, "See details");
+        need(format!("{} still open", plural(open, "settlement")), RUNTIME, "See details");
     }
     if let unresolved @ 1.. = unresolved(health) {
-        need(format!("{} to resolve, with unknown outcome", counted(unresolved, "settlement", "settlements")), RUNTIME, "See details");
+        need(format!("{} to resolve, with unknown outcome", plural(unresolved, "settlement")), RUNTIME, "See details");
     }
     for warning in &health.unpaid.warnings {
         need(warning.clone(), RUNTIME, "See details");
@@ -70,7 +71,7 @@ fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<A
     }
     if let missing @ 1.. = health.sandbox.jail_refused.len() as u64 {
         let are = if missing == 1 { "is" } else { "are" };
-        need(format!("{} of the jail {are} missing", counted(missing, "layer", "layers")), RUNTIME, "See details");
+        need(format!("{} of the jail {are} missing", plural(missing, "layer")), RUNTIME, "See details");
     }
     needs
 }
@@ -133,7 +134,7 @@ fn failures(metrics: &Metrics) -> Markup {
     let faults = by_fault(metrics);
     let failed: u64 = faults.values().flat_map(BTreeMap::values).sum();
     html! {
-        p { (failed) " of " (counted(calls, "call", "calls")) " failed." }
+        p { (failed) " of " (plural(calls, "call")) " failed." }
         @if !faults.is_empty() {
             (facts::list(&faults.iter().map(|(fault, codes)| (*fault, Some(html! {
                 @for (code, count) in codes { div { (count) " × " code { (text::words(code)) } } }
@@ -144,8 +145,7 @@ fn failures(metrics: &Metrics) -> Markup {
 
 fn earned(revenue: &HostRevenue, simulated: bool) -> Markup {
     let amount = |usd: MicroUsd| money::amount(usd, simulated);
-    let line =
-        |totals: &RevenueTotals| html! { (amount(totals.gross_usd)) " from " (counted(totals.paid_calls, "paid call", "paid calls")) };
+    let line = |totals: &RevenueTotals| html! { (amount(totals.gross_usd)) " from " (plural(totals.paid_calls, "paid call")) };
     html! {
         p.figure { (amount(revenue.revenue_usd)) }
         p.muted { "Fees from builders' sales, registrations, and sales of the host's own tools." }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use tollhouse_api::{AllPayoutsPage, Manifest, Payout, PayoutStatus};
+use tollhouse_base::plural::plural;
 use tollhouse_tool::MicroUsd;
 
 use super::shared::{Admin, DecisionTarget, ROWS, owner_by_name};
 use crate::{
-    Area, Page, PageQuery, PageResult, RawQuery, Visitor, counted, curl_command, empty, facts, form, moment, money, onward, state, text,
-    with_query, word,
+    Area, Page, PageQuery, PageResult, RawQuery, Visitor, curl_command, empty, facts, form, moment, money, onward, state, text, with_query,
+    word,
 };
 
 const PATH: &str = "/dashboard/admin/payouts";
@@ -58,7 +59,7 @@ fn view(shown: &PayoutsView, found: &AllPayoutsPage) -> Markup {
                 "Total to send for the payouts on this page: "
                 @for (position, ((network, asset), (sum, count))) in sums.iter().enumerate() {
                     @if position > 0 { "; " }
-                    strong { (money::usd(sum)) } (money::mark(shown.manifest.payment.simulated)) " in " (counted(*count, "payout", "payouts")) " on " (text::words(shown.token_names(network, asset)))
+                    strong { (money::usd(sum)) } (money::mark(shown.manifest.payment.simulated)) " in " (plural(*count, "payout")) " on " (text::words(shown.token_names(network, asset)))
                 }
                 "."
             }

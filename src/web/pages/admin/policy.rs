@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use tollhouse_api::{Narrowing, Policy, PolicyCheckResponse, PolicyDraft, PolicyResponse};
+use tollhouse_base::plural::plural;
 use tollhouse_front::{ApiError, Code};
 use tollhouse_protocol::limits::TABLE;
 use tollhouse_tool::Capability;
@@ -13,7 +14,7 @@ use super::{
     shared::{Admin, only_admins, tiers},
 };
 use crate::{
-    ApiRefusal, Area, BackLink, Number, Page, PageResult, PostedBySession, PostedForm, Visitor, Words, counted, form, forms, header,
+    ApiRefusal, Area, BackLink, Number, Page, PageResult, PostedBySession, PostedForm, Visitor, Words, form, forms, header,
     page_links::tool, table, text::grouped,
 };
 
@@ -57,7 +58,7 @@ fn narrowing(narrows: &Narrowing) -> Markup {
             h2 #narrows { "Nothing is saved yet" }
             @if count == 0 { p { "This policy would not restrict any existing tools." } }
             @else {
-                p { "This policy would restrict " (counted(count, "existing tool", "existing tools")) " at once:" }
+                p { "This policy would restrict " (plural(count, "existing tool")) " at once:" }
                 ul.plain {
                     @for (name, tools) in &narrows.limits.0 { li { code { (name) } " of " (tools) } }
                     @if narrows.tier > 0 { li { "a stricter tier for " (narrows.tier) } }

@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 use tollhouse_api::{PendingReview, ReviewPage};
+use tollhouse_base::plural::plural;
 use tollhouse_tool::HoldKind;
 
 use super::shared::{Admin, ROWS, owner_by_name};
 use crate::{
-    Area, Page, PageQuery, PageResult, RawQuery, Visitor, counted, curl_command, empty, form, moment, pager, segment, state, text,
-    with_query,
+    Area, Page, PageQuery, PageResult, RawQuery, Visitor, curl_command, empty, form, moment, pager, segment, state, text, with_query,
 };
 
 const PATH: &str = "/dashboard/admin/reviews";
@@ -60,7 +60,7 @@ fn row(review: &PendingReview) -> Markup {
                 @if review.content.is_some() {
                     @if first { "New content" } @else { "Changed content" }
                     @if rules.is_empty() { ": no findings. " } @else {
-                        ": " (counted(rules.len() as u64, "finding", "findings")) ", " (first_of(&rules)) ". "
+                        ": " (plural(rules.len(), "finding")) ", " (first_of(&rules)) ". "
                     }
                 }
                 @let requested: Vec<_> = review.requested_capabilities.names().collect();

@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 use tollhouse_api::{Health, Replica, RuntimeEndpoint, RuntimeStats, SandboxHealth, SandboxTotals, UnresolvedPage};
+use tollhouse_base::plural::plural;
 
 use super::{shared::Admin, unresolved};
 use crate::{
-    Area, Number, Page, PageResult, RawQuery, Words, counted, facts,
+    Area, Number, Page, PageResult, RawQuery, Words, facts,
     follow::{self, renewed},
     moment, page_links, state, table, text, with_query, word,
 };
@@ -102,7 +103,7 @@ fn jail(sandbox: &SandboxHealth) -> Markup {
             p { (state("in force")) " All " (all) " layers." }
             (in_force)
         } @else {
-            p { (state("missing")) " " (missing) " of " (counted(all as u64, "layer", "layers")) "." }
+            p { (state("missing")) " " (missing) " of " (plural(all, "layer")) "." }
             (table("Layers that are missing", ["Layer", "Tier", "Why"].map(Words), refused))
             p.note { code { "tollhouse doctor" } " shows how to enable a missing layer." }
             details.way { summary { "In force" } (in_force) }

@@ -3,10 +3,11 @@
 
 use maud::{Markup, html};
 use tollhouse_api::{EndpointRevenue, EndpointSummary};
+use tollhouse_base::plural::plural;
 use tollhouse_tool::EndpointState;
 
 use super::view::{HomeView, PATH};
-use crate::{counted, moment, money, page_links, state, text, with_query};
+use crate::{moment, money, page_links, state, text, with_query};
 
 /// Maximum shown tasks.
 const MAX: usize = 20;
@@ -82,7 +83,7 @@ fn waiting(tool: &EndpointSummary) -> Option<BuilderTask> {
 fn failing(shown: &HomeView, line: &EndpointRevenue) -> Option<BuilderTask> {
     let (slug, calls, failed) = (&line.endpoint_slug, line.totals.calls, line.totals.failed_calls);
     (failed * ONE_OF > calls).then(|| BuilderTask {
-        words: html! { (page_links::tool(slug)) ": " (failed) " of " (counted(calls, "call", "calls")) " failed in 30 days." },
+        words: html! { (page_links::tool(slug)) ": " (failed) " of " (plural(calls, "call")) " failed in 30 days." },
         path: with_query(&page_links::tool_path(slug, "/calls"), [("code", "failed"), ("since", &*shown.first())]),
         action: "See the failures",
     })
@@ -117,7 +118,7 @@ fn payout(shown: &HomeView) -> Option<BuilderTask> {
     }
     let path = with_query("/dashboard/payouts", [("builderId", shown.query.get("builderId"))]);
     let receipts = waiting.receipt_count;
-    let waits = html! { (money::amount(waiting.amount_usd, shown.simulated)) " of " (counted(receipts, "receipt", "receipts")) };
+    let waits = html! { (money::amount(waiting.amount_usd, shown.simulated)) " of " (plural(receipts, "receipt")) };
     Some(match settings {
         None => BuilderTask {
             words: html! { (waits) " " (if receipts == 1 { "waits" } else { "wait" }) " to be paid out, but no payout address is set." },

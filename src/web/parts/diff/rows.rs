@@ -67,11 +67,11 @@ pub(super) fn compared<'a>(old: &'a str, new: &'a str) -> DiffResult<'a> {
     let (old, rest_of_old) = lines(old);
     let (new, rest_of_new) = lines(new);
     let ops = diff::operations(&old, &new, Some(deadline));
-    let of = |tags: [DiffTag; 2], count: fn(&DiffOp) -> usize| ops.iter().filter(|op| tags.contains(&op.tag())).map(count).sum();
+    let (added, removed) = diff::changes(&ops);
     let mut table = DiffTable { old, new, deadline, remaining: MAX_BYTES, compared: DiffResult::default() };
     table.compared = DiffResult {
-        removed: of([DiffTag::Delete, DiffTag::Replace], |op| op.old_range().len()),
-        added: of([DiffTag::Insert, DiffTag::Replace], |op| op.new_range().len()),
+        removed,
+        added,
         uncompared: rest_of_old.max(rest_of_new),
         in_time: Instant::now() <= deadline,
         ..DiffResult::default()
