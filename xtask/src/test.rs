@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     packages.join().map_err(|_| "the installation of a builder's packages broke")??;
 
     let mut tally = Tally::default();
-    // What does not compile fails again when it is to run, so that the other runs follow.
+    // A build error is reported again by the run below, so the other runs still follow.
     _ = shell::run(host(&worker, &clients)?.arg("--no-run"));
     let worker_tests = build_worker_tests(engines.clone());
     tally.add(host(&worker, &clients)?, &args)?;
