@@ -18,10 +18,12 @@ export default async (req, ctx) => {
   for (const [name, use] of Object.entries({
     'kv.get': () => old.kv.get('a'), 'kv.set': () => old.kv.set('a', 1), 'kv.delete': () => old.kv.delete('a'), 'kv.list': () => old.kv.list(),
     'kv.atomic': () => old.kv.atomic(), 'an atomic of before': () => atomic.set('a', 1), 'its commit': () => atomic.commit(),
+    'its check': () => atomic.check('a', 1), 'its delete': () => atomic.delete('a'), 'its add': () => atomic.add('a', 1), 'its sum': () => atomic.sum('a', 1),
     'a function of before': () => get('a'), 'files.read': () => old.files.read('a'), 'files.readText': () => old.files.readText('a'),
     'files.readJson': () => old.files.readJson('a'), 'files.write': () => old.files.write('a', 'b'), 'files.delete': () => old.files.delete('a'),
     'files.list': () => old.files.list(), 'httpGetJson': () => old.httpGetJson('https://example.com/'), 'charge': () => old.charge('0.09'),
     'progress': () => old.progress('half', 0.5), 'log': () => old.log('a'), 'log.error': () => old.log.error('a'), 'its log': () => kept.log('a'),
+    'log.debug': () => old.log.debug('a'), 'log.info': () => old.log.info('a'), 'log.warn': () => old.log.warn('a'),
     'env': () => old.env, 'env before': () => env.KEY,
   })) {
     try { await use(); results[name] = 'done'; } catch (error) { results[name] = `${error.name} ${error.code}: ${/has ended/.test(error.message)}`; }
@@ -37,7 +39,7 @@ fn every_member_of_the_ctx_of_an_ended_call_rejects() {
     assert_eq!(worker.json(&Value::Null), json!("kept"));
     let body = worker.json(&Value::Null);
     let body = body.as_object().unwrap();
-    assert_eq!(body.len(), 22);
+    assert_eq!(body.len(), 29);
     assert!(body.values().all(|message| message == "ToolError call_ended: true"), "{body:?}");
     assert_eq!((worker.ops.len(), worker.messages.len()), (0, 0));
     assert_eq!(worker.logs.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["of this call"]);

@@ -84,6 +84,34 @@ fn unknown_option_is_a_type_error_that_lists_known_ones_and_nothing_is_sent() {
     }
 }
 
+/// A new function of `ctx` needs a row above, and one in `ended.rs`.
+#[test]
+fn every_function_of_ctx_is_tried_with_an_option_and_after_its_call() {
+    let mut worker = Worker::handler(
+        "const names = [];
+         const walk = (value, name) => {
+           for (const key of Object.getOwnPropertyNames(value)) {
+             const member = value[key];
+             if (typeof member === 'function') names.push(`${name}.${key}`);
+             if (typeof member === 'function' || (typeof member === 'object' && member !== null)) walk(member, `${name}.${key}`);
+           }
+         };
+         walk(ctx, 'ctx');
+         walk(Object.getPrototypeOf(ctx.kv.atomic()), 'ctx.kv.atomic()');
+         return names;",
+    );
+    let names: Vec<String> = serde_json::from_value(worker.json(&Value::Null)).unwrap();
+    assert!(names.len() > 20, "{names:?}");
+    let (options, ended) = (include_str!("options.rs"), include_str!("ended.rs"));
+    for name in &names {
+        // A line of the log takes any values.
+        let takes_any = name.starts_with("ctx.log");
+        assert!(takes_any || options.contains(&format!("\"{name}(")), "no row has an option that {name} does not know");
+        let of_ended = name.replace("ctx.kv.atomic().", "atomic.").replace("ctx.", "old.");
+        assert!(ended.contains(&format!("{of_ended}(")), "{name} is not tried after its call");
+    }
+}
+
 #[test]
 fn known_options_and_map_arguments_pass() {
     let mut worker = Worker::handler(
