@@ -111,6 +111,31 @@ async fn a_permit_has_one_spelling_so_it_buys_one_run() {
     fixture.settle(first).await.unwrap();
 }
 
+/// Some wallets write the addresses in lower case, and hardware wallets write `v` as 0 or 1.
+#[tokio::test]
+async fn permit_of_any_wallet_is_settled_with_v_27_or_28() {
+    let (fixture, payer) = (Fixture::new().await, Payer::new(1));
+    let mut lower = authorization(&payer, 1);
+    for pointer in ["/permitted/token", "/spender", "/witness/to", "/witness/facilitator"] {
+        let field = lower.pointer_mut(pointer).unwrap();
+        *field = json!(field.as_str().unwrap().to_lowercase());
+    }
+    let mut usual = paid(&payer, &lower);
+    for field in ["asset", "payTo"] {
+        let lower = usual["accepted"][field].as_str().unwrap().to_lowercase();
+        usual["accepted"][field] = json!(lower);
+    }
+    let signature = usual["payload"]["signature"].as_str().unwrap().to_owned();
+    let (rest, v) = signature.split_at(signature.len() - 2);
+    let mut small = usual.clone();
+    small["payload"]["signature"] = json!(format!("{rest}{}", if v == "1b" { "00" } else { "01" }));
+    assert_eq!(payment(&small).payload["payload"]["signature"], json!(signature), "as it is settled");
+    charged(&fixture, &small, MicroUsd(1)).await.unwrap();
+    // Both spellings are one payment.
+    stored(admit(&fixture, &usual).await);
+    assert_eq!(fixture.earned().await, 1);
+}
+
 /// Permits and transfers have separate nonces.
 #[tokio::test]
 async fn a_permit_and_a_transfer_of_one_nonce_are_two_payments_and_so_are_permits_of_two() {
