@@ -207,7 +207,35 @@ fn key(finding: &Finding, endpoint: &Endpoint) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
+    use tollhouse_protocol::Language;
+
     use super::*;
+
+    /// Otherwise admins would see a note on every copy of an example.
+    #[test]
+    fn examples_of_the_documents_have_no_owner() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let (mut open, mut examples) = (vec![root.join("docs"), root.join("src/web/guides")], 0);
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            if path.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let blocks = text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+            for (_, source) in blocks.filter(|(_, source)| source.contains("export default")) {
+                let handler = HandlerDraft::Source { source: source.to_owned(), language: Language::Ts };
+                assert!(!has_owner(Some(&handler)), "{}: an example of {} bytes", path.display(), source.len());
+                examples += 1;
+            }
+        }
+        assert!(examples > 5, "{examples} examples");
+    }
 
     #[test]
     fn content_is_held_for_findings_policy_or_an_earlier_rejection() {

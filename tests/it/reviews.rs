@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     gates::{at, decide, patch},
-    harness::{Host, eventually},
+    harness::{Host, eventually, tollhouse},
     revenue::tool,
 };
 
@@ -20,6 +20,15 @@ const PLAIN: &str = "export default () => ({ plain: true });";
 /// A key in the form of a real one, in parts, so that no scanner reports this file as a leak.
 fn leaks() -> String {
     format!("export default () => '{}';", ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat())
+}
+
+/// Returns the handler that `tollhouse init` writes.
+fn begun(flags: &[&str], file: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut init = tollhouse();
+    let output = init.args(["init", "begun"]).args(flags).current_dir(folder.path()).env("HOME", folder.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    std::fs::read_to_string(folder.path().join("begun").join(file)).unwrap()
 }
 
 async fn queue(host: &Host) -> Vec<String> {
@@ -218,10 +227,15 @@ async fn another_builders_source_is_a_note_that_admins_alone_see() {
     );
     // Templates of `init`, the built-in tools and short sources belong to nobody.
     let shipped = std::fs::read_to_string("fixtures/tools/conversion-quote-demo/handler.js").unwrap();
-    for (slug, source) in [("short", PLAIN), ("shipped", shipped.as_str())] {
+    let (begun_js, begun_ts) = (begun(&["--js"], "handler.js"), begun(&[], "handler.ts"));
+    for (slug, source, language) in
+        [("short", PLAIN, "js"), ("shipped", &*shipped, "js"), ("begun-js", &*begun_js, "js"), ("begun-ts", &*begun_ts, "ts")]
+    {
         for (key, owner) in [(&one, "one"), (&two, "two")] {
             let slug = format!("{slug}-{owner}");
-            host.as_builder(key, Method::POST, CREATE, &tool(&slug, source)).await.is(200);
+            let mut upload = tool(&slug, source);
+            upload["handler"]["language"] = json!(language);
+            host.as_builder(key, Method::POST, CREATE, &upload).await.is(200);
             let seen = host.manage(Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200).json().to_string();
             assert!(!seen.contains("provenance"), "{slug}: {seen}");
         }
