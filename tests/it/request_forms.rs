@@ -184,6 +184,9 @@ async fn a_slash_at_the_end_and_the_letters_of_a_host_make_no_difference() {
         };
         answer.is(200);
     }
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let request = host.request(Method::POST, "/ai/mcp/").header("accept", "application/json").json(&ping);
+    assert_eq!(host.send(request).await.is(200).json()["result"], json!({}));
     assert_eq!(host.get("/tools/echo/?a=1").await.is(200).json()["url"], format!("{}/tools/echo?a=1", host.url));
     let payer = Payer::funded(&host, 1.0).await;
     let challenge = host.call("sold", &json!({})).await.is(402).decoded("payment-required");
