@@ -234,6 +234,19 @@ async fn packages_that_only_know_of_code_from_strings_run_without_a_warning() {
     }
 }
 
+/// Packages recognize the web's classes by their tags. Without the tag, lodash copied such an object's fields, and threw.
+#[tokio::test]
+async fn packages_recognize_web_classes_by_their_tags() {
+    let shell = Shell::new();
+    let handler = "import cloneDeep from \"lodash/cloneDeep.js\";
+export default () => {
+    const form = new URLSearchParams(\"a=1\");
+    return { text: `${JSON.stringify(cloneDeep(form))} ${cloneDeep({ form }).form.get(\"a\")}` };
+};";
+    let folder = importing(&shell, "clone-deep", handler, &json!({ "text": "{} 1" })).await;
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(0).stderr_text("…\ncases   1/1");
+}
+
 /// Builders once learned of this only at their first paid call.
 #[tokio::test]
 async fn packages_that_make_code_from_strings_are_warned_of_with_their_line() {
