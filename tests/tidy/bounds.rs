@@ -117,7 +117,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("sandbox/fair/src/lib.rs", SINCE_A_SWEEP, &["owners", "waiting"]),
     ("sandbox/pool/src/breaker.rs", SINCE_A_SWEEP, &["Recent", "callers"]),
     ("sandbox/pool/src/core.rs", Line("places in line, running slots, processes, starts"), &["everyone"]),
-    ("sandbox/pool/src/exchange/ops.rs", Line("ops"), &["waiting"]),
+    ("sandbox/pool/src/exchange/ops.rs", Line("ops"), &["started", "waiting"]),
     ("sandbox/pool/src/flow.rs", Line("bytes between host and workers"), &["owners"]),
     ("sandbox/pool/src/idle/warm.rs", Line("places in line, running slots, processes, starts"), &["by_endpoint", "waiting"]),
     ("sandbox/pool/src/pipeline.rs", Line("places in line, running slots, processes, starts"), &["ahead"]),
@@ -197,6 +197,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/mcp/tasks/unpaid.rs", Line("ends of MCP tasks that no payment keeps: free ones, and those that failed"), &["ends", "tasks"]),
     ("src/money/facilitator/chain/recent_reads.rs", Line("reads of a node that are remembered"), &["values"]),
     ("src/money/facilitator/kind/evm/pending_txs.rs", Line("settlements whose end is not known"), &["flights", "free"]),
+    ("src/money/facilitator/kind/evm/tx_manager.rs", Line("settlements whose end is not known"), &["run"]),
     ("src/money/facilitator/kind/evm/gas.rs", Line("settlements whose end is not known"), &["of", "transactions"]),
     ("src/money/facilitator/kind/evm/nonces.rs", Line("settlements whose end is not known"), &["taken"]),
     ("src/money/payments.rs", Line("settlements whose end is not known"), &["open_runs", "orphaned", "retries"]),
@@ -235,7 +236,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
 ];
 
 /// Parts of the type of a field that can grow.
-const GROWING: [&str; 11] = [
+const GROWING: [&str; 18] = [
     "HashMap<",
     "BTreeMap<",
     "HashSet<",
@@ -247,6 +248,13 @@ const GROWING: [&str; 11] = [
     "OrdMap<",
     "IndexMap<",
     "LruCache<",
+    "IndexSet<",
+    "OrdSet<",
+    "DashSet<",
+    "JoinSet<",
+    "FuturesUnordered<",
+    "UnboundedSender<",
+    "UnboundedReceiver<",
 ];
 
 /// Folders with code that a stranger or a builder can reach.
