@@ -149,7 +149,7 @@ async fn identical_keyed_calls_are_one_call_for_any_balance() {
     }
 }
 
-/// Covers the other ways to call a tool. A second host of the same store is another process.
+/// Covers the other ways to call a tool, and registrations. A second host of the same store is another process.
 #[tokio::test]
 async fn identical_keyed_calls_are_one_call_on_every_route_and_host() {
     const KEY: &str = "tollhouse/idempotencyKey";
@@ -160,15 +160,24 @@ async fn identical_keyed_calls_are_one_call_on_every_route_and_host() {
     let second = first.second().await;
     first.publish(&js("moody", PRICE, MOODY)).await;
     for round in 0..6 {
-        let (credit, key) = (first.mint(PRICE).await, format!("round-{round}"));
+        // A registration costs a dollar.
+        let funds = if round % 3 == 2 { 1.0 } else { PRICE };
+        let (credit, key) = (first.mint(funds).await, format!("round-{round}"));
         let calls = (0..12).map(|n| {
             let host = if n % 2 == 0 { &first } else { &second };
             let (credit, key) = (credit.clone(), key.clone());
             async move {
-                if round % 2 == 0 {
-                    let request = host.request(Method::POST, "/ai/invoke").header("x-developer-credit", &credit);
-                    let request = request.header("idempotency-key", &key).json(&json!({ "slug": "moody", "input": {} }));
-                    return Host::try_send(request).await.unwrap().is(200).receipt_id();
+                let post = |path: &str, body: Value| {
+                    let request = host.request(Method::POST, path).header("x-developer-credit", &credit);
+                    Host::try_send(request.header("idempotency-key", &key).json(&body))
+                };
+                match round % 3 {
+                    0 => return post("/ai/invoke", json!({ "slug": "moody", "input": {} })).await.unwrap().is(200).receipt_id(),
+                    2 => {
+                        let answer = post("/ai/builders/register", json!({ "name": "a builder" })).await.unwrap().is(200);
+                        return answer.json()["builderId"].as_str().unwrap().to_owned();
+                    }
+                    _ => {}
                 }
                 let answer = host.mcp().call("moody", json!({}), json!({ CREDIT: credit, KEY: key })).await;
                 answer["_meta"]["tollhouse/receipt"]["receiptId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
