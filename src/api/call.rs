@@ -130,7 +130,7 @@ pub struct DryRunUsage {
 pub struct Call {
     /// Id of the call.
     pub call_id: CallId,
-    /// When it began.
+    /// When it ended.
     pub at: Timestamp,
     /// Whether it succeeded.
     pub outcome: CallOutcome,

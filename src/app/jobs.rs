@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use tollhouse_account::session::Sessions;
+use tollhouse_base::log_gate::LogGate;
 use tollhouse_call::{History, Metrics};
 use tollhouse_capability::Logs;
 use tollhouse_catalog::PublishError;
@@ -21,12 +22,15 @@ const POLL_EVERY: Duration = Duration::from_secs(60);
 const SEED_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Jobs that do not remove anything because of its age. They run even while [ages cannot be
-/// determined](tollhouse_replica::Replica::can_tell_ages).
+/// determined](tollhouse_replica::Replica::can_expire).
 const AGE_INDEPENDENT: [&str; 5] = [Sales::ROUND, "versions", "payouts", "reorganizations", "deletions"];
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Limits the lines about sources that are lost and cannot be scanned, because the host tries again each minute.
+static NOT_SCANNED: LogGate = LogGate::every(HOUR);
 
 /// Starts all jobs. They end when the host is dropped. Must be called after the host has joined the
 /// other hosts of its store.
@@ -146,8 +150,17 @@ pub(super) fn rescan(services: &Arc<Services>) {
             if !catalog.rescan_is_due().await? {
                 return Ok(());
             }
-            let scanned = replica.alone("rescan", Duration::ZERO, |turn| async move { catalog.rescan_if_due(&turn).await }).await;
-            scanned.map(drop).map_err(|error| StoreError::Away(error.to_string()))
+            match replica.alone("rescan", Duration::ZERO, |turn| async move { catalog.rescan_if_due(&turn).await }).await {
+                Ok(_) => Ok(()),
+                // The store is available, and only an operator can restore a source.
+                Err(PublishError::Lost(error)) => {
+                    if let Some(skipped) = NOT_SCANNED.pass() {
+                        tracing::warn!(error, skipped, "a tool could not be scanned with the current rules; the host will try again");
+                    }
+                    Ok(())
+                }
+                Err(error) => Err(StoreError::Away(error.to_string())),
+            }
         }
     });
 }

@@ -58,7 +58,7 @@ impl ObjectCheck {
             let mut was_missing = false;
             loop {
                 let Some(check) = this.upgrade() else { return };
-                match timeout(TIMEOUT, check.run()).await.unwrap_or_else(|late| Err(late.into())) {
+                match timeout(TIMEOUT, SampleReport::confirmed(|| check.look())).await.unwrap_or_else(|late| Err(late.into())) {
                     Ok(report) => {
                         let is_missing = check.note(&report, was_missing);
                         if !is_missing {
@@ -92,14 +92,6 @@ impl ObjectCheck {
         is_missing
     }
 
-    async fn run(&self) -> io::Result<SampleReport> {
-        let first = self.look().await?;
-        if first.missing.is_empty() {
-            return Ok(first);
-        }
-        Ok(self.look().await?.confirmed_by(&first))
-    }
-
     async fn look(&self) -> io::Result<SampleReport> {
         let mut sample = self.catalog.sample_sources().await.map_err(io::Error::other)?;
         sample.extend(sample_files(&*self.store).await.map_err(io::Error::other)?);
@@ -121,11 +113,8 @@ pub async fn sample_objects(home: &Home) -> io::Result<Option<SampledObjects>> {
     }
     let store = open_database(database).await.map_err(|error| io::Error::other(full_message(&error)))?;
     let objects = ObjectLayout::at_if_there(&home.objects).map_err(io::Error::other)?;
-    let first = look_in(&*store, &objects).await?;
-    if first.missing.is_empty() {
-        return Ok(Some(SampledObjects::from(&first)));
-    }
-    Ok(Some(SampledObjects::from(&look_in(&*store, &objects).await?.confirmed_by(&first))))
+    let report = SampleReport::confirmed(|| look_in(&*store, &objects)).await?;
+    Ok(Some(SampledObjects::from(&report)))
 }
 
 async fn look_in(store: &dyn Store, objects: &ObjectLayout) -> io::Result<SampleReport> {

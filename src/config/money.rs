@@ -209,7 +209,7 @@ impl MoneyFlags {
         let networks = self.networks()?;
         let kind_where = |is: fn(FacilitatorKind) -> bool| networks.iter().map(|network| network.facilitator).find(|kind| is(*kind));
         let gas_key = HiddenValue::given_or_in(self.gas_key.clone(), self.gas_key_file.as_deref())?;
-        if let (None, Some(kind)) = (&gas_key, kind_where(|kind| kind == FacilitatorKind::Evm)) {
+        if let (None, Some(kind)) = (&gas_key, kind_where(FacilitatorKind::sends_transactions)) {
             return Err(SettingsError::NoGasKey(kind));
         }
         let plays = kind_where(|kind| kind == FacilitatorKind::Simulated).is_some();
@@ -308,7 +308,7 @@ impl MoneyFlags {
                     Some(text) => usd(&text).map_err(|reason| SettingsError::LeastSettlement { text, reason })?,
                     None => self.least_settlement_usd.unwrap_or(usual),
                 };
-                let least_settlement = if on.facilitator == FacilitatorKind::Evm { least_settlement } else { MicroUsd::ZERO };
+                let least_settlement = if on.facilitator.sends_transactions() { least_settlement } else { MicroUsd::ZERO };
                 Ok(NetworkSettings { confirmations, least_settlement, ..on })
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -345,7 +345,7 @@ impl MoneyFlags {
         if facilitator == FacilitatorKind::Http && url.is_none() {
             return Err(SettingsError::NoFacilitatorUrl(facilitator));
         }
-        if facilitator == FacilitatorKind::Evm && rpc_url.is_none() {
+        if facilitator.sends_transactions() && rpc_url.is_none() {
             return Err(SettingsError::NoNode { facilitator, network: network.caip2 });
         }
         let pay_to = match (network.family, &self.pay_to, &self.pay_to_solana) {

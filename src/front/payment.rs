@@ -71,10 +71,11 @@ pub fn idempotency_key(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Looks up whether the payment already bought a call that is now `refused` because the tool changed or was deleted, or
-/// because its source is lost. Returns that call, or else `refused`.
+/// because its source is lost or cannot be read now. Returns that call, or else `refused`.
 pub async fn bought(calls: &Arc<Calls>, refused: ApiError, request: ReplayRequest<'_>) -> Result<RunningCall<CompletedCall>, ApiError> {
     let code = refused.code();
-    if !matches!(code, Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired | Code::SourceUnavailable) {
+    let is_unreadable = matches!(code, Code::SourceUnavailable | Code::StoreUnavailable);
+    if !is_unreadable && !matches!(code, Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired) {
         return Err(refused);
     }
     match calls.find_paid(request).await {

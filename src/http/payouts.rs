@@ -6,7 +6,7 @@ use tollhouse_api::{
 };
 use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, not_suspended};
-use tollhouse_money::payout::{Packet, PayoutError, PayoutSettings, PayoutStatus};
+use tollhouse_money::payout::{DecidedPayout, Packet, PayoutError, PayoutSettings, PayoutStatus};
 
 use crate::{
     Admin, Answer, Body, ForBuilder, ForBuilderReadOnly, HeaderMap, Http, Json, JsonResult, PageLimit, Route, Services, State,
@@ -137,9 +137,9 @@ async fn decide(
         not_suspended(&builder)?;
     }
     let decided = http.payouts.decide(&id, &verdict).await;
-    let packet = decided.map_err(|error| error.about(PayoutVerdict::CODE))?;
+    let DecidedPayout { packet, warning } = decided.map_err(|error| error.about(PayoutVerdict::CODE))?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "an admin decided on a payout");
-    Ok(Json(PayoutResponse { ok: True, payout: with_warning(&http, &packet).await? }))
+    Ok(Json(PayoutResponse { ok: True, payout: api::Payout { warning, ..convert::payout(&packet) } }))
 }
 
 fn payout(id: &str) -> Result<PayoutId, ApiError> {

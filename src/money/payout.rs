@@ -81,6 +81,15 @@ pub struct Payouts {
 
 const MOST_COUNTED: usize = 10_000;
 
+/// A payout after a decision.
+#[derive(Debug)]
+pub struct DecidedPayout {
+    /// The payout, as recorded.
+    pub packet: Packet,
+    /// The warning if its transaction is also recorded for another payout or for a refund.
+    pub warning: Option<String>,
+}
+
 /// Payouts, newest first, and the position of the next page.
 type Page = (Vec<Packet>, Option<PayoutId>);
 
@@ -149,22 +158,24 @@ impl Payouts {
         Ok(rows.into_iter().map(|row| (row.key.1, MicroUsd(row.value.net))).collect())
     }
 
-    /// Records an admin's decision on a payout.
-    pub async fn decide(&self, id: &PayoutId, verdict: &PayoutVerdict) -> Result<Packet, PayoutError> {
+    /// Records an admin's decision on a payout. The warning is that of [`Payouts::warning`]. The commit of the decision reads it,
+    /// so that an error of the store never hides a decision that was recorded.
+    pub async fn decide(&self, id: &PayoutId, verdict: &PayoutVerdict) -> Result<DecidedPayout, PayoutError> {
         if verdict.decision == PayoutDecision::Reject {
-            return self.reject(id, verdict).await;
+            return Ok(DecidedPayout { packet: self.reject(id, verdict).await?, warning: None });
         }
         let builder = self.builder_of(id).await?;
         let (builder, owner) = (&builder, &Owner::Builder(builder.clone()));
-        let (packet, event) = update(&*self.store, Durability::Durable, |mut tx| async move {
+        let (decided, event) = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
             let mut packet = row.value.clone();
             packet.decide(verdict, self.clock.now())?;
-            let mut event = self.event(kind_of(verdict.decision), &packet);
+            let (mut event, mut warning) = (self.event(kind_of(verdict.decision), &packet), None);
             if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == PayoutStatus::Paid)
                 && let Some(other) = transactions::sent_for(&mut tx, transaction, id.as_str()).await?
             {
                 event.data["transactionAlsoFor"] = json!(other);
+                warning = Some(recorded_twice(&other));
             }
             move_to(&mut tx, Some(row.value.status), packet.status);
             tx.replace(&PAYOUTS, &row, &packet).append(Events::stored(owner, &event));
@@ -172,11 +183,11 @@ impl Payouts {
                 let posting = Posting::new(Cause::PaidOut(id.clone()), packet.updated_at);
                 tx.append(posting.dollars(Dollars::Packet(id.clone()), Dollars::PaidOut, packet.amount()).stored());
             }
-            tx.answer::<_, PayoutError>((packet, event))
+            tx.answer::<_, PayoutError>((DecidedPayout { packet, warning }, event))
         })
         .await?;
         self.events.announce(owner, event);
-        Ok(packet)
+        Ok(decided)
     }
 
     fn event(&self, kind: Kind, packet: &Packet) -> Event {
@@ -194,7 +205,7 @@ impl Payouts {
     pub async fn warning(&self, packet: &Packet) -> Result<Option<String>, StoreError> {
         let Some(transaction) = &packet.transaction else { return Ok(None) };
         let other = transactions::also_sent_for(&*self.store, transaction, packet.id.as_str()).await?;
-        Ok(other.map(|other| format!("the transaction is also recorded for `{other}`; check that it sent both amounts")))
+        Ok(other.as_deref().map(recorded_twice))
     }
 
     /// Returns the builder of a payout.
@@ -226,6 +237,11 @@ impl Payouts {
     async fn read(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {
         PAYOUTS.get(&*self.store, &key(builder, id)).await?.ok_or(PayoutError::Unknown)
     }
+}
+
+/// Returns the warning for a transaction that is also recorded for another payout or for a refund.
+fn recorded_twice(other: &str) -> String {
+    format!("the transaction is also recorded for `{other}`; check that it sent both amounts")
 }
 
 /// Returns the prefix of a builder's payout keys: the id without the prefix of all builder ids.

@@ -271,8 +271,7 @@ impl Refunds {
             if query.amount.is_some_and(|amount| amount != entered.amount) {
                 return Err(RefundError::OtherAmount(entered.amount));
             }
-            let (receipt, refund) = (receipt.clone(), entered.clone());
-            let issued = IssuedRefund { receipt, refund, refunded: before.sum(), with_transaction: None, settlement: None };
+            let issued = issued_earlier(tx.store(), receipt.clone(), entered.clone(), before.sum()).await?;
             return tx.answer((issued, None));
         }
         let amount = query.amount_of(&paid, &before)?;
@@ -313,7 +312,7 @@ impl Refunds {
         }
         let refunded = self.of(&done.receipt).await?;
         let refund = refunded.refunds.iter().find(|refund| refund.number == done.number).cloned().ok_or_else(|| damaged(&done.receipt))?;
-        Ok(Some(IssuedRefund { receipt: done.receipt, refund, refunded: refunded.sum(), with_transaction: None, settlement: None }))
+        Ok(Some(issued_earlier(tx.store(), done.receipt, refund, refunded.sum()).await?))
     }
 
     fn event(&self, record: &UnsignedReceipt, refund: &Refund, returned: &RefundAmounts) -> Event {
@@ -366,6 +365,15 @@ impl RefundRequest {
         }
         Ok(amount)
     }
+}
+
+/// Returns a refund that was made before, with another receipt or payout that names its transaction now.
+async fn issued_earlier(store: &dyn Store, receipt: ReceiptId, refund: Refund, refunded: MicroUsd) -> Result<IssuedRefund, StoreError> {
+    let with_transaction = match &refund.transaction {
+        Some(transaction) => transactions::also_sent_for(store, transaction, receipt.as_str()).await?,
+        None => None,
+    };
+    Ok(IssuedRefund { receipt, refund, refunded, with_transaction, settlement: None })
 }
 
 /// Reads a receipt and its posting, which are both immutable.

@@ -1,6 +1,6 @@
 //! Looks for a sample of the objects that rows name, to find out whether a host can read the objects of its store.
 
-use std::io;
+use std::{future::Future, io};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
@@ -43,11 +43,19 @@ impl SampleReport {
         Ok(Self { checked, missing: found.into_iter().flatten().collect() })
     }
 
-    /// Keeps the missing objects that an earlier report lists too. A row may have been replaced or deleted, with its object, just after it
-    /// was sampled.
-    #[must_use]
-    pub fn confirmed_by(mut self, earlier: &Self) -> Self {
-        self.missing.retain(|object| earlier.missing.contains(object));
-        self
+    /// Looks a second time if objects are missing, and reports those that are missing both times. A row may have been replaced or
+    /// deleted, with its object, just after it was sampled.
+    ///
+    /// # Errors
+    ///
+    /// Those of `look`.
+    pub async fn confirmed<Look: Future<Output = io::Result<Self>>>(look: impl Fn() -> Look) -> io::Result<Self> {
+        let first = look().await?;
+        if first.missing.is_empty() {
+            return Ok(first);
+        }
+        let mut second = look().await?;
+        second.missing.retain(|object| first.missing.contains(object));
+        Ok(second)
     }
 }

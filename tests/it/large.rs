@@ -40,7 +40,8 @@ async fn a_large_answer_survives_a_restart_and_a_lost_one_is_not_sold_again() {
     assert_eq!(host.call_paid("large", &json!({}), &payment).await.is(500).json()["error"]["code"], "answer_lost");
 }
 
-/// Regression test: the payer got 503 with `"charged": false`, although the money had moved.
+/// Regression test: the payer got 503 with `"charged": false`, although the money had moved, if the source was lost or the bucket
+/// was down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_source_does_not_deny_what_a_payment_has_bought() {
     let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;
@@ -102,6 +103,17 @@ async fn lost_source_does_not_deny_what_a_payment_has_bought() {
     }
     let logged = host.log().matches("the source of a version is lost").count();
     assert!((1..calls).contains(&logged), "{logged}");
+
+    // The same holds while no source can be read, for example because the bucket is down.
+    fs::write(&files, "no folder").unwrap();
+    assert_eq!(host.call_paid("after", &json!({}), &bought).await.is(200).json(), answer);
+    assert_eq!(invoke("after", &bought).await.is(200).json()["result"], answer);
+    assert_eq!(mcp.call("after", json!({}), json!({ "x402/payment": bought.payload })).await["structuredContent"], answer);
+    assert_eq!(host.call_paid("before", &json!({}), &owed).await.is(409).json()["error"]["code"], "answer_owed");
+    for (slug, payment) in &unspent {
+        host.call_paid(slug, &json!({}), payment).await.fails(503, "store_unavailable", "host");
+    }
+    fs::remove_file(&files).unwrap();
 
     fs::rename(&alongside, &files).unwrap();
     assert_eq!(host.call_paid("before", &json!({}), &owed).await.is(200).json(), json!({ "runs": 2 }));

@@ -287,6 +287,26 @@ async fn rules_that_changed_are_asked_of_all_that_is_published() {
     assert_eq!(state(&host, "sells-geese").await, is("active", "pass"));
 }
 
+/// Regression test: each minute, the log said that the store was unavailable.
+#[tokio::test]
+async fn lost_source_that_cannot_be_scanned_again_is_no_outage_of_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let terms = folder.path().join("terms.toml");
+    let list = |term: &str| format!("[[list]]\ncategory = \"house\"\nlanguage = \"en\"\nseverity = \"review\"\nterms = [\"{term}\"]\n");
+    std::fs::write(&terms, list("wild geese")).unwrap();
+    let mut host = Host::builder().flag("--safety-terms", terms.display()).start().await;
+    let (_, key) = host.register("Scanned").await;
+    // A long source is an object.
+    let long = format!("{}{PLAIN}", "// a line\n".repeat(2_000));
+    host.as_builder(&key, Method::POST, CREATE, &tool("long", 0.0, &long)).await.is(200);
+    std::fs::rename(host.folder().join("data/files"), host.folder().join("beside")).unwrap();
+    std::fs::write(&terms, list("wild swans")).unwrap();
+    host.restart().await;
+    let reported = async || host.log().contains("a tool could not be scanned with the current rules").then_some(());
+    eventually("the tool is reported", Duration::from_secs(10), reported).await;
+    assert!(!host.log().contains("the store was unavailable"), "{}", host.log());
+}
+
 /// Returns the slugs in a list of endpoints, in order.
 async fn listed(host: &Host, key: Option<&str>, path: &str) -> Vec<String> {
     let request = host.request(Method::GET, path);

@@ -1,6 +1,6 @@
 //! `tollhouse backup`, `restore`, `store migrate` and `store stay`: copy and move the rows of a host.
 
-use std::{error::Error, path::PathBuf};
+use std::{error::Error, io, path::PathBuf};
 
 use serde_json::json;
 use tollhouse_app as app;
@@ -75,7 +75,12 @@ impl HostLocation {
     /// only a variable or the settings file names. So no command reads or changes a host's database instead of that folder.
     pub(crate) fn home(self, names_folder: bool) -> Result<(Home, bool), Box<dyn Error>> {
         let mut home = self.of_settings()?;
-        let ignores_database = names_folder && home.data.join("store").exists() && home.database.take().is_some();
+        let store = home.data.join("store");
+        let unreadable = |error: io::Error| format!("`{}` cannot be read: {error}", store.display());
+        let ignores_database = names_folder && home.database.is_some() && store.try_exists().map_err(unreadable)?;
+        if ignores_database {
+            home.database = None;
+        }
         Ok((home, ignores_database))
     }
 
@@ -143,5 +148,29 @@ fn complete(stored: &CopyReport) -> Result<(), Box<dyn Error>> {
         missing => {
             Err(format!("the contents of {} are missing or different: {}", plural(missing, "file"), stored.files.missing.join(", ")).into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: a database of the settings was used instead of a folder that could not be read.
+    #[test]
+    fn typed_folder_with_a_store_takes_precedence_over_a_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = |data: PathBuf| {
+            let host = HostFlags { data: Some(data), store: Some("postgres://db/tolls".to_owned().into()), ..HostFlags::default() };
+            HostLocation { host, secret: SecretFlags::default(), config: folder.path().join("none.toml") }.home(true)
+        };
+        let (home, ignores_database) = named(folder.path().to_owned()).unwrap();
+        assert!(home.database.is_some() && !ignores_database, "the folder has no store");
+        std::fs::create_dir(folder.path().join("store")).unwrap();
+        let (home, ignores_database) = named(folder.path().to_owned()).unwrap();
+        assert!(home.database.is_none() && ignores_database);
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let error = named(file).unwrap_err().to_string();
+        assert!(error.contains("file/store` cannot be read: "), "{error}");
     }
 }

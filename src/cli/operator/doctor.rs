@@ -170,7 +170,7 @@ fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
     .into_iter()
     .filter_map(|(is_off, setting)| is_off.then_some(setting))
     .collect();
-    if off.is_empty() || !settings.networks.iter().any(|on| on.facilitator == FacilitatorKind::Evm) {
+    if off.is_empty() || !settings.networks.iter().any(|on| on.facilitator.sends_transactions()) {
         return None;
     }
     let text = format!(
@@ -182,10 +182,8 @@ fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
 
 /// Warns of real networks where the host pays the gas of settlements, however little they bring.
 fn unweighed(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
-    let unweighed = settings
-        .networks
-        .iter()
-        .filter(|on| on.facilitator == FacilitatorKind::Evm && !on.network.is_test && on.least_settlement.is_zero());
+    let unweighed =
+        settings.networks.iter().filter(|on| on.facilitator.sends_transactions() && !on.network.is_test && on.least_settlement.is_zero());
     unweighed.map(|on| {
         let text = "`--least-settlement-usd` is 0: payments below their gas cost are settled without limit";
         let remedy = "set it to the gas cost of a settlement there; for lower prices, use developer credit or an `http` facilitator";

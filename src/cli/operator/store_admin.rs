@@ -36,7 +36,7 @@ pub(crate) async fn check(args: CheckArgs, names_folder: bool, out: Output) -> R
     let folder = home.data.join("store");
     let mut reported = CheckOutput { found: vec![], wrong: vec![], out };
     reported.found(match (&home.database, ignores_database) {
-        (Some(_), _) => "checking the database of the settings".to_owned(),
+        (Some(_), _) => "checking the database".to_owned(),
         (None, true) => {
             format!("checking the store in `{}`; to check the database of the settings, leave out `--data`", folder.display())
         }

@@ -129,6 +129,11 @@ impl FacilitatorSite<'_> {
 }
 
 impl FacilitatorKind {
+    /// Returns whether the host sends the transactions of settlements itself, for which it needs a node and a key for gas.
+    pub fn sends_transactions(self) -> bool {
+        self == Self::Evm
+    }
+
     /// Returns whether it settles on networks of this family.
     pub fn settles_on(self, family: Family) -> bool {
         self == Self::Http || matches!(family, Family::Evm { .. })
@@ -234,8 +239,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_a_name() {
+    fn each_kind_has_a_name_and_one_sends_transactions() {
         let kinds = [FacilitatorKind::Simulated, FacilitatorKind::Http, FacilitatorKind::Evm];
         assert_eq!(kinds.map(|kind| kind.to_string()), ["simulated", "http", "evm"]);
+        assert_eq!(kinds.map(FacilitatorKind::sends_transactions), [false, false, true]);
     }
 }

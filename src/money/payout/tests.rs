@@ -73,7 +73,7 @@ impl Fixture {
     async fn decide(&self, id: &PayoutId, decision: PayoutDecision, transaction: Option<&str>) -> Result<PayoutStatus, PayoutError> {
         let reason = matches!(decision, PayoutDecision::Failed | PayoutDecision::Reject).then(|| "why".to_owned());
         let verdict = PayoutVerdict { decision, transaction: transaction.map(str::to_owned), reason };
-        self.payouts.decide(id, &verdict).await.map(|packet| packet.status)
+        self.payouts.decide(id, &verdict).await.map(|decided| decided.packet.status)
     }
 }
 
@@ -196,6 +196,23 @@ async fn a_packet_goes_through_its_states_in_order_only() {
     assert_eq!(listed.iter().filter(|(_, transaction, reason)| transaction.is_some() || reason.is_some()).count(), 2, "{listed:?}");
     assert!(matches!(fixture.payouts.get(&BuilderId::generate(), &id).await, Err(PayoutError::NotOwner)));
     assert!(matches!(fixture.payouts.get(&fixture.builder, &PayoutId::generate()).await, Err(PayoutError::Unknown)));
+}
+
+/// Regression test: the warning was read after the commit, so an error of the store hid a payout that was recorded as paid.
+#[tokio::test]
+async fn decision_carries_the_warning_about_its_transaction() {
+    let fixture = Fixture::new().settled().await;
+    let (hash, mut before) = (format!("0x{}", "a".repeat(64)), None::<PayoutId>);
+    for _ in 0..2 {
+        fixture.earn(&fixture.builder, [5]).await;
+        let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
+        fixture.decide(&id, PayoutDecision::Approve, None).await.unwrap();
+        let paid = PayoutVerdict { decision: PayoutDecision::Paid, transaction: Some(hash.clone()), reason: None };
+        let DecidedPayout { packet, warning } = fixture.payouts.decide(&id, &paid).await.unwrap();
+        assert_eq!(warning, before.as_ref().map(|before| recorded_twice(before.as_str())));
+        assert_eq!(warning, fixture.payouts.warning(&packet).await.unwrap());
+        before = Some(id);
+    }
 }
 
 #[tokio::test]

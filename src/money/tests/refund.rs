@@ -327,6 +327,8 @@ async fn a_transaction_that_is_recorded_for_two_refunds_is_warned_of() {
     let second = refunds.issue(&sent_back(&receipts[1], 7), None).await.unwrap();
     assert_eq!(second.with_transaction.as_ref(), Some(&receipts[0]));
     assert!(second.public()["warning"].as_str().unwrap().contains(&receipts[0]), "{second:?}");
+    // A repeated request gets the same answer.
+    assert_eq!(refunds.issue(&sent_back(&receipts[1], 7), None).await.unwrap().public(), second.public());
 }
 
 /// Regression test: only the log and the event named the other payout.

@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tollhouse::config::{Flags, HttpSettings};
 
 use crate::{
     Failure, Options,
@@ -28,6 +29,25 @@ pub(crate) fn without_settings(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_clear().envs(stored);
     command
+}
+
+/// Returns settings for limits of one address that a host on loopback does not have by default, with the values of a public host.
+pub(crate) fn public_limits(options: &Options) -> Result<Vec<(&'static str, String)>, Failure> {
+    let mut flags = Flags::default();
+    flags.host.listen = Some(SocketAddr::from(([192, 0, 2, 1], 4020)));
+    flags.host.base_url = Some("https://tollhouse.example".to_owned());
+    flags.money.allow_simulated_public = Some(true);
+    flags.sandbox.worker = Some(options.worker.clone());
+    let HttpSettings { failed_runs, joins, intake, .. } = flags.resolve()?.http;
+    let limits = [
+        ("TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD", intake.answers.max_per_address),
+        ("TOLLHOUSE_ADDRESS_BODY_BYTES_HELD", intake.bodies.held.max_per_address),
+        ("TOLLHOUSE_ADDRESS_CONNECTIONS", intake.connections.open.max_per_address),
+        ("TOLLHOUSE_ADDRESS_FAILURES", failed_runs.of_address.map(|max| max.get() as usize)),
+        ("TOLLHOUSE_ADDRESS_FOLLOWERS", intake.followers.max_per_address),
+        ("TOLLHOUSE_ADDRESS_JOINS", joins.of_address),
+    ];
+    Ok(limits.into_iter().map(|(name, max)| (name, max.unwrap_or(0).to_string())).collect())
 }
 
 /// A host that is ready. Dropping it kills it.

@@ -25,7 +25,7 @@ use self::attack::{Attack, JS_VICTIM, Met, PACE, TIMEOUT, VICTIM, publish_with};
 use crate::{
     Failure, Options,
     client::{Client, Request},
-    host::{ADMIN_TOKEN, Host},
+    host::{ADMIN_TOKEN, Host, public_limits},
     http2::{self, Flood, HeldRequest},
     load::{self, Figures, INPUT},
     mcp, schemas,
@@ -50,17 +50,6 @@ const SHORT_ENDPOINTS: usize = 100;
 const MAX_SLOWER: f64 = 2.0;
 const MAX_MB: u64 = 300;
 
-/// Limits of one address that a host on loopback does not have by default, with the values of a public host. Its limit of
-/// requests per second is the attacker's [`PACE`], since the victims have one address too.
-const PUBLIC: [(&str, &str); 6] = [
-    ("TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD", "16777216"),
-    ("TOLLHOUSE_ADDRESS_BODY_BYTES_HELD", "33554432"),
-    ("TOLLHOUSE_ADDRESS_CONNECTIONS", "256"),
-    ("TOLLHOUSE_ADDRESS_FAILURES", "60"),
-    ("TOLLHOUSE_ADDRESS_FOLLOWERS", "64"),
-    ("TOLLHOUSE_ADDRESS_JOINS", "64"),
-];
-
 /// Maximum time that an attacker waits for an answer to a call that runs to its end.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -71,7 +60,10 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     write_tools(&tools, endpoints)?;
     let tools = tools.to_string_lossy().into_owned();
     let started = Instant::now();
-    let settings: Vec<_> = [("TOLLHOUSE_TOOLS", tools.as_str()), ("TOLLHOUSE_AUTH_FAILURES", "0")].into_iter().chain(PUBLIC).collect();
+    // The attacker's pace replaces the limit of requests per second, because the victims have the same address.
+    let limits = public_limits(options)?;
+    let limits = limits.iter().map(|(name, max)| (*name, max.as_str()));
+    let settings: Vec<_> = [("TOLLHOUSE_TOOLS", tools.as_str()), ("TOLLHOUSE_AUTH_FAILURES", "0")].into_iter().chain(limits).collect();
     let host = Host::start(options, data.path(), &settings)?;
     println!("{endpoints} endpoints published in {:.0} s, the host holds {} MB", started.elapsed().as_secs_f64(), host.memory_mb()?);
     println!("{VICTIMS} victims over HTTP and MCP; the attacker asks {PACE} times a second over {ATTACKERS} connections\n");
