@@ -226,7 +226,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/store/sled/group.rs", Line("commits that wait for the store"), &["writes"]),
     ("src/tool/endpoint.rs", OF_AN_ENDPOINT, &["limit_caps"]),
     ("src/tool/schema/bound.rs", OF_ONE_WORK, &["counted"]),
-    ("src/tool/schema/components.rs", OF_ONE_WORK, &["moved", "taken"]),
+    ("src/tool/schema/components.rs", OF_ONE_WORK, &["moved", "taken", "targets"]),
     ("src/tool/schema/portable.rs", OF_ONE_WORK, &["known", "positions"]),
     ("src/tool/schema/reference.rs", OF_ONE_WORK, &["anchors", "dynamic", "resources"]),
     ("src/web/render_cache.rs", OF_SETTINGS, &["RenderCache"]),
