@@ -273,7 +273,7 @@ pub struct JsonWebKeySet {
 
 /// An MCP message in JSON-RPC 2.0, or several in an array.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("type" = ["object", "array"]))]
+#[schemars(extend("type" = ["object", "array"], "items" = {}))]
 pub struct JsonRpcMessage(pub Value);
 
 /// An OpenAPI 3.1 document.

@@ -80,7 +80,7 @@ impl FaultParty {
 /// Whether a caller was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Value", try_from = "Value")]
-#[schemars(inline, extend("enum" = [false, true, "unknown"]))]
+#[schemars(inline, extend("anyOf" = [{ "type": "boolean" }, { "const": "unknown" }]))]
 pub enum Charged {
     /// Not charged.
     No,

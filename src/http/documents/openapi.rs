@@ -17,7 +17,7 @@ use tollhouse_store::StoreError;
 use super::{
     paged::{MAX_PAGE_BYTES, TOOLS, is_paid, paid, tagged},
     schema_parts::{components, paths},
-    tool::path_item,
+    tool::{distinct_name, path_item},
 };
 use crate::Services;
 
@@ -79,12 +79,14 @@ pub(super) async fn build(http: &Services, all: &Snapshot, some: &ToolSelection)
     let rows = &http.documents.for_agents;
     let (mut paths, mut components) = (paths(rows), components(rows));
     let (mut remaining, mut bytes, mut last) = (TOOLS, 0, String::new());
+    let mut taken = HashSet::new();
     let take = |shown: Arc<ShownEndpoint>| {
         if remaining == 0 || bytes >= MAX_PAGE_BYTES {
             return false;
         }
         (remaining, bytes) = (remaining - 1, bytes + shown.record.bytes());
-        let (item, named) = run_in_place(|| path_item(&shown));
+        let name = distinct_name(shown.endpoint.slug.as_str(), &mut taken);
+        let (item, named) = run_in_place(|| path_item(&shown, &name));
         paths.insert(format!("/tools/{}", shown.endpoint.slug), item);
         for (name, schema) in named {
             components["schemas"][name] = schema;
