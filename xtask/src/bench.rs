@@ -31,8 +31,8 @@ const USAGE: &str = "the benchmarks are `cargo xtask bench call`, `catalog`, `cl
 /// Runs a benchmark. It never fails because of a figure, but `fairness` fails if a victim was not served. The short form
 /// of `victims` measures nothing: it checks that each row works, on a test build.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let [subject] = args.words.as_slice() else { return Err(USAGE.to_owned()) };
-    if !SUBJECTS.contains(&subject.as_str()) {
+    let [subject, rows @ ..] = args.words.as_slice() else { return Err(USAGE.to_owned()) };
+    if !SUBJECTS.contains(&subject.as_str()) || (!rows.is_empty() && subject != "victims") {
         return Err(USAGE.to_owned());
     }
     if ["ledger", "many", "store"].contains(&subject.as_str()) {
@@ -60,6 +60,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let express = express.join().map_err(|_| "the installation of the middleware failed")??;
         bench.arg("--node").arg("node").arg("--clients").arg(payers).arg("--express").arg(express);
     }
+    bench.args(rows.iter().flat_map(|row| ["--only", row]));
     if args.short {
         bench.arg("--short");
     }

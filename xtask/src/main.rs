@@ -51,7 +51,8 @@ cargo xtask bench revenue                                reports of 100,000 rece
 cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start with growing numbers of receipts
 cargo xtask bench catalog                                memory, start and searches with a hundred to a million endpoints
 cargo xtask bench density                                how many endpoints fit on a machine: memory, and time of the first call
-cargo xtask bench victims [--seconds N] [--short]        calls of others during attacks from one address, with 10,000 endpoints
+cargo xtask bench victims [ROW…] [--seconds N] [--short] calls of others during attacks from one address, with 10,000 endpoints
+                                                         (ROW is a part of the name of a row to measure)
 cargo xtask bench fairness [--seconds N]                 one builder's attacks during another's calls, which must all succeed
 cargo xtask bench neighbors  [--seconds N]               p99 of a call next to attackers, as a multiple of p99 next to honest neighbors
 cargo xtask bench search                                 how often the search finds the right tool, and how long it takes

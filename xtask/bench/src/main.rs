@@ -56,6 +56,7 @@ fn main() -> Result<(), Failure> {
         engine: "v8".to_owned(),
         seconds: 5,
         short: false,
+        only: vec![],
         max: 1_000_000,
         node: PathBuf::new(),
         clients: PathBuf::new(),
@@ -72,6 +73,7 @@ fn main() -> Result<(), Failure> {
         let value = words.next().ok_or_else(|| format!("`{word}` wants a value"))?;
         match word.as_str() {
             "--subject" => options.subject = value,
+            "--only" => options.only.push(value),
             "--host" => options.host = value.into(),
             "--worker" => options.worker = value.into(),
             "--engine" => options.engine = value,

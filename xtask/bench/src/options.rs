@@ -11,6 +11,8 @@ pub(crate) struct Options {
     pub(crate) seconds: u64,
     /// Whether to check only that each row of `victims` works, without measuring.
     pub(crate) short: bool,
+    /// Parts of the names of the rows of `victims` that are measured. Empty means all.
+    pub(crate) only: Vec<String>,
     /// Receipts of the longest history.
     pub(crate) max: u64,
     /// Node, and the folder of the clients that the subject needs.

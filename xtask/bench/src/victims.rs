@@ -269,6 +269,9 @@ fn bodies() -> Vec<Request> {
 
 /// Measures the victims with and without the attack, in turns of one second, and prints a line.
 fn measure_during(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, options: &Options) -> Result<(), Failure> {
+    if !options.only.is_empty() && !options.only.iter().any(|part| what.contains(part)) {
+        return Ok(());
+    }
     let (mut alone, mut attacked) = (VictimTotals::default(), VictimTotals::default());
     let (mut met, mut max) = (Met::new(), 0);
     let span = if options.short { SHORT_SPAN } else { SPAN };
