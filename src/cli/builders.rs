@@ -1,8 +1,11 @@
 //! `tollhouse builders` and `register`: the builders of a host, and becoming one.
 
+use std::time::Duration;
+
 use reqwest::Url;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::time::timeout;
 use tollhouse_api::{
     BuilderDecision, BuilderKeyResponse, BuilderPage, BuilderResponse, BuilderVerdict, RegistrationRequest, RegistrationResponse,
 };
@@ -89,6 +92,9 @@ const REGISTER: [&str; 3] = ["ai", "builders", "register"];
 /// Maximum number of bytes that are read of a payment challenge.
 const MAX_CHALLENGE: usize = 1 << 20;
 
+/// How long to wait for the price of a registration. Without it, the hint names none.
+const PRICE_WITHIN: Duration = Duration::from_secs(5);
+
 /// Parses the name of a tier.
 pub(crate) fn tier(name: &str) -> std::result::Result<Tier, String> {
     Tier::named(name).ok_or_else(|| "expected `jit` or `jitless`".to_owned())
@@ -145,7 +151,7 @@ pub(crate) async fn register(session: &Session, args: RegisterArgs) -> Result {
     let asking = session.client.post(&REGISTER).by(CredentialChoice::Payer).json(&applicant);
     let answer = match asking.idempotent(args.once.as_deref()).send::<RegistrationResponse>().await {
         Err(error) if error.code() == "payment_required" => {
-            let price = registration_price(session, &applicant).await;
+            let price = timeout(PRICE_WITHIN, registration_price(session, &applicant)).await.unwrap_or_default();
             return Err(error.hint(how_to_pay(&session.client.at(&REGISTER), price)));
         }
         ended => ended?,

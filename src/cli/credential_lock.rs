@@ -30,7 +30,7 @@ impl CredentialLock {
         Self::at(session, name)
     }
 
-    /// Prepares to store a credential for the profile with this name, which is created with the credential if necessary.
+    /// Prepares to store a credential for the profile with this name. A new profile is added with the credential.
     pub(crate) fn at(session: &Session, name: String) -> Result<Self> {
         let alone = private_files::lock(&private_files::config()?)?;
         let file = credentials::file()?;
