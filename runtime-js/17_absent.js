@@ -30,6 +30,7 @@
     [["WebAssembly"], STRINGS],
     [["Worker", "SharedArrayBuffer", "Atomics"], "a handler has one thread"],
     [["Blob", "File", "FormData", "ReadableStream"], BYTES],
+    [["waitUntil", "passThroughOnException"], "await the promise before the handler returns: nothing continues after the answer"],
     [["ctx"], "it is the handler's second parameter: `export default async (req, ctx) => ({})`"],
   ]) {
     for (let i = 0; i < names.length; i++) ADVICE.set(names[i], advice);
@@ -58,6 +59,15 @@
     return `${message}: it is a record: use \`${record[1] === "env" ? 'ctx.env["NAME"]' : `req.${record[1]}["name"]`}\``;
   }
 
+  /** The start of an error about a member of undefined, in both engines. */
+  const OF_UNDEFINED = new SafeRegExp(/^TypeError: [Cc]annot (?:read|destructure) propert(?:y|ies) [^\n]{0,200}undefined/);
+
+  /** Returns an error message, with the alternative if it can be about a third parameter, which no call sets. */
+  function withAdviceOnParameters(message) {
+    if (RegExpPrototypeExec(OF_UNDEFINED, message) === null) return message;
+    return `${message}: a handler has two parameters, \`(req, ctx)\`, and its secrets are in \`ctx.env\``;
+  }
+
   /** Prototype of every `req`, with the methods of a web `Request` that it lacks. */
   const requestPrototype = {};
   for (const [name, instead] of [
@@ -77,6 +87,7 @@
   }
 
   parts.withAdvice = withAdvice;
+  parts.withAdviceOnParameters = withAdviceOnParameters;
   parts.noCodeFromStrings = STRINGS;
   parts.requestPrototype = ObjectFreeze(requestPrototype);
 })(globalThis.__tollhouse);

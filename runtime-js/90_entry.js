@@ -84,6 +84,8 @@
   }
 
   let handler;
+  /** Whether the handler has parameters that no call sets, for example `(req, env, ctx)`. */
+  let hasMoreParameters = false;
 
   /**
    * Returns the `ctx` of a call, whose members work until the next call begins. Each member is
@@ -164,7 +166,7 @@
 
   function threw(error) {
     const { message, stack } = describe(error);
-    ops.op_threw(message, stack);
+    ops.op_threw(hasMoreParameters ? parts.withAdviceOnParameters(message) : message, stack);
   }
 
   async function drive(call, head, body, granted) {
@@ -205,6 +207,7 @@
         return;
       }
       handler = found;
+      hasMoreParameters = found.length > 2;
       ops.op_loaded();
     } catch (error) {
       const { message, stack } = describe(error);

@@ -20,6 +20,11 @@ pub(super) fn not_granted(what: &str, field: &str) -> OpFailure {
     )
 }
 
+/// The call has no grant for the op yet. `name` is that of the capability, which the tool has requested.
+pub(super) fn waits(what: &str, name: &str) -> OpFailure {
+    OpFailure::new("not_granted", format!("{what} is not granted yet: `capabilities.{name}` waits for an admin"))
+}
+
 /// The tool was deleted while the call ran, so nothing can be stored for it.
 pub(super) fn deleted() -> OpFailure {
     OpFailure::new("not_granted", "the tool was deleted while this call ran, so nothing can be stored for it")

@@ -15,6 +15,10 @@ pub struct Granted {
     pub capabilities: Capabilities,
     /// The hosts that outgoing requests may reach.
     pub hosts: AllowedHosts,
+    /// Capabilities that wait for an admin. They permit nothing, and only change the text of an error.
+    pub requested: Capabilities,
+    /// Hosts that wait for an admin.
+    pub requested_hosts: AllowedHosts,
 }
 
 /// The live grant of a tool. The catalog sets it, and running calls read it at every op.
@@ -41,17 +45,26 @@ impl Grant {
     /// Returns the current grant if it includes the capability.
     fn require(&self, capability: Capability) -> Result<Guard<Arc<Granted>>, Denied> {
         let granted = self.0.load();
-        if granted.capabilities.has(capability) { Ok(granted) } else { Err(Denied(capability)) }
+        if granted.capabilities.has(capability) {
+            return Ok(granted);
+        }
+        Err(Denied { capability, is_requested: granted.requested.has(capability) })
     }
 }
 
 /// The capability that was not granted.
 #[derive(Debug)]
-pub(super) struct Denied(Capability);
+pub(super) struct Denied {
+    capability: Capability,
+    /// Whether it waits for an admin.
+    is_requested: bool,
+}
 
 impl From<Denied> for OpFailure {
-    fn from(Denied(capability): Denied) -> Self {
-        failure::not_granted(&format!("ctx.{}", capability.row().member), &capability.manifest_lines())
+    fn from(Denied { capability, is_requested }: Denied) -> Self {
+        let row = capability.row();
+        let member = format!("ctx.{}", row.member);
+        if is_requested { failure::waits(&member, row.name) } else { failure::not_granted(&member, &capability.manifest_lines()) }
     }
 }
 

@@ -94,6 +94,8 @@ impl Default for HttpCounters {
 pub(super) struct OutgoingRequest<'a> {
     pub(super) guard: &'a Guard,
     pub(super) hosts: AllowedHosts,
+    /// Hosts that wait for an admin.
+    pub(super) requested_hosts: AllowedHosts,
     pub(super) call: &'a CallGrants,
     pub(super) counters: &'a HttpCounters,
     /// Hides secrets that the handler must not see.
@@ -146,7 +148,13 @@ impl OutgoingRequest<'_> {
             FetchError::Encoded(names) => FetchError::Encoded(hidden.redact_cut(&names).into_owned()),
             other => other,
         };
-        OpFailure::new(code, hidden.redact(&error.to_string()))
+        let message = match &error {
+            FetchError::HostNotAllowed(host) if self.requested_hosts.allows(host) => {
+                format!("the host `{host}` in `allowedHosts` waits for an admin")
+            }
+            other => other.to_string(),
+        };
+        OpFailure::new(code, hidden.redact(&message))
     }
 
     /// Builds the header with a granted secret.

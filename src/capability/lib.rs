@@ -273,11 +273,12 @@ impl Ops {
     }
 
     fn http_get_json(&self, granted: &Granted) -> http::OutgoingRequest<'_> {
-        let hosts = granted.hosts.clone();
+        let (hosts, requested_hosts) = (granted.hosts.clone(), granted.requested_hosts.clone());
         let recorded = self.services.recorded.lock().get(&self.call.endpoint_id).map(Arc::clone);
         http::OutgoingRequest {
             guard: &self.services.guard,
             hosts,
+            requested_hosts,
             call: &self.call,
             counters: &self.http,
             hidden: self.hidden(),

@@ -34,7 +34,7 @@ fn call(grant: &Arc<Grant>) -> CallGrants {
 }
 
 fn everything() -> Granted {
-    Granted { capabilities: Capabilities::ALL, hosts: AllowedHosts::parse(&["127.0.0.1"]).unwrap() }
+    Granted { capabilities: Capabilities::ALL, hosts: AllowedHosts::parse(&["127.0.0.1"]).unwrap(), ..Granted::default() }
 }
 
 fn requests(url: &str) -> Vec<(&'static str, OpRequest)> {
@@ -90,6 +90,29 @@ async fn no_op_of_the_table_is_done_without_a_grant() {
     for request in OpRequest::each() {
         let code = ops.op(request.clone()).await.err().map(|failure| failure.code);
         assert_ne!(code.as_deref(), Some("not_granted"), "{request:?}");
+    }
+}
+
+#[tokio::test]
+async fn requested_capability_without_a_grant_waits_for_an_admin() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let requested = Capabilities { kv: true, ..Capabilities::default() };
+    let grant = Grant::new(Granted { requested, ..Granted::default() });
+    let ops = Ops::new(call(&grant), services);
+    let failure = ops.op(OpRequest::KvGet { key: "a".into() }).await.unwrap_err();
+    assert_eq!((&*failure.code, &*failure.message), ("not_granted", "ctx.kv is not granted yet: `capabilities.kv` waits for an admin"));
+    let failure = ops.op(OpRequest::FileDelete { path: "a".into() }).await.unwrap_err();
+    assert!(failure.message.contains("request it with `capabilities.files: true`"), "{failure:?}");
+    // A grant of one host, and a request for another.
+    let requested_hosts = AllowedHosts::parse(&["*.example.com"]).unwrap();
+    grant.set(Granted { requested_hosts, ..everything() });
+    let ask = |url: &str| OpRequest::HttpGetJson { url: url.into(), headers: Vec::new(), timeout_ms: None, auth: None };
+    for (url, message) in [
+        ("https://api.example.com/", "the host `api.example.com` in `allowedHosts` waits for an admin"),
+        ("https://other.example/", "the host `other.example` is not in `allowedHosts` of `tool.json`"),
+    ] {
+        let failure = ops.op(ask(url)).await.unwrap_err();
+        assert_eq!((&*failure.code, &*failure.message), ("not_granted", message));
     }
 }
 

@@ -342,10 +342,11 @@ fn granted(endpoint: &Endpoint) -> Result<Granted, PublishError> {
     reach(endpoint)
 }
 
-/// Returns what an endpoint was granted.
+/// Returns what an endpoint was granted, and what it has requested.
 fn reach(endpoint: &Endpoint) -> Result<Granted, PublishError> {
     let hosts = AllowedHosts::parse(&endpoint.allowed_hosts).map_err(|error| PublishError::field("/allowedHosts", error.to_string()))?;
-    Ok(Granted { capabilities: endpoint.capabilities, hosts })
+    let requested_hosts = AllowedHosts::parse(&endpoint.requested_hosts).unwrap_or_default();
+    Ok(Granted { capabilities: endpoint.capabilities, hosts, requested: endpoint.requested_capabilities, requested_hosts })
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use tollhouse_api::SafetyRule;
 use self::{operator::Operator, rules::Rules};
 pub use self::{
     operator::{ListError, OperatorLists},
-    reach::{ContextMember, line_of_code_from_strings, reaches},
+    reach::{ContextMember, WorkersHabit, line_of_code_from_strings, reaches, workers_habits},
     report::Report,
     rules::POLICY_VERSION,
     scan::Upload,

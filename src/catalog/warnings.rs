@@ -9,7 +9,7 @@ use tollhouse_money::Network;
 use tollhouse_tool::{CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
 
 use super::{Catalog, Draft, HandlerDraft};
-use crate::safety::{ContextMember, line_of_code_from_strings, reaches};
+use crate::safety::{ContextMember, WorkersHabit, line_of_code_from_strings, reaches, workers_habits};
 
 /// Advice for packages that create code from strings.
 const INSTEAD: &str =
@@ -61,15 +61,28 @@ impl Catalog {
 
     /// Analyzing a source of one megabyte takes milliseconds.
     async fn reached(&self, endpoint: &Endpoint, source: String) -> Vec<String> {
-        let read = self.run_upload_work(&endpoint.owner, move || (reaches(&source), line_of_code_from_strings(&source))).await;
-        let (found, from_strings) = read.unwrap_or_default();
+        let read = move || (reaches(&source), line_of_code_from_strings(&source), workers_habits(&source));
+        let (found, from_strings, habits) = self.run_upload_work(&endpoint.owner, read).await.unwrap_or_default();
         let mut warnings: Vec<_> = found.iter().filter_map(|reach| warning(endpoint, reach)).collect();
         warnings.extend(
             from_strings.map(|line| {
                 format!("the handler makes code from strings (line {line}), which throws an EvalError in the sandbox: {INSTEAD}")
             }),
         );
+        warnings.extend(habits.into_iter().map(|(habit, line)| advice(habit, line)));
         warnings
+    }
+}
+
+fn advice(habit: WorkersHabit, line: usize) -> String {
+    match habit {
+        WorkersHabit::ThirdParameter => format!(
+            "the handler has a third parameter (line {line}), which is always undefined: its parameters are `(req, ctx)`, and its \
+             secrets are in `ctx.env`"
+        ),
+        WorkersHabit::WaitUntil => {
+            format!("`ctx.waitUntil` does not exist (line {line}): await the promise before the handler returns")
+        }
     }
 }
 

@@ -1,15 +1,25 @@
 //! `tollhouse builders` and `register`: the builders of a host, and becoming one.
 
+use std::time::Duration;
+
+use reqwest::Url;
 use serde::Serialize;
+use serde_json::Value;
+use tokio::time::timeout;
 use tollhouse_api::{
     BuilderDecision, BuilderKeyResponse, BuilderPage, BuilderResponse, BuilderVerdict, RegistrationRequest, RegistrationResponse,
 };
 use tollhouse_config::HiddenValue;
+use tollhouse_money::payer::PayableTerms;
 use tollhouse_protocol::Tier;
+use tollhouse_tool::MicroUsd;
 
 use super::{
-    base::{ConfirmArgs, CredentialChoice, Error, PageArgs, Result, Role, Session, line, moment, name, optional, paging, prompt, usd},
+    base::{
+        ConfirmArgs, CredentialChoice, Error, PageArgs, Result, Role, Session, bytes, line, moment, name, optional, paging, prompt, usd,
+    },
     credential_lock::CredentialLock,
+    pay::Challenge,
 };
 
 /// Builders of a host.
@@ -76,6 +86,15 @@ pub(crate) struct RegisterArgs {
     once: Option<String>,
 }
 
+/// Path of the operation that registers a builder.
+const REGISTER: [&str; 3] = ["ai", "builders", "register"];
+
+/// Maximum number of bytes that are read of a payment challenge.
+const MAX_CHALLENGE: usize = 1 << 20;
+
+/// How long to wait for the price of a registration. Without it, the hint names none.
+const PRICE_WITHIN: Duration = Duration::from_secs(5);
+
 /// Parses the name of a tier.
 pub(crate) fn tier(name: &str) -> std::result::Result<Tier, String> {
     Tier::named(name).ok_or_else(|| "expected `jit` or `jitless`".to_owned())
@@ -129,13 +148,14 @@ pub(crate) async fn register(session: &Session, args: RegisterArgs) -> Result {
     let name = args.name.map_or_else(|| prompt::ask("name that callers see", "NAME"), Ok)?;
     let lock = if args.keep { Some(CredentialLock::of(session)?) } else { None };
     let applicant = RegistrationRequest { name, contact: args.contact };
-    let asking = session.client.post(&["ai", "builders", "register"]).by(CredentialChoice::Payer).json(&applicant);
-    let answer = asking.idempotent(args.once.as_deref()).send::<RegistrationResponse>().await.map_err(|error| match error.code() {
-        "payment_required" => {
-            error.hint("registering costs money: sign in with a developer credit (tollhouse login), or set TOLLHOUSE_CREDIT")
+    let asking = session.client.post(&REGISTER).by(CredentialChoice::Payer).json(&applicant);
+    let answer = match asking.idempotent(args.once.as_deref()).send::<RegistrationResponse>().await {
+        Err(error) if error.code() == "payment_required" => {
+            let price = timeout(PRICE_WITHIN, registration_price(session, &applicant)).await.unwrap_or_default();
+            return Err(error.hint(how_to_pay(&session.client.at(&REGISTER), price)));
         }
-        _ => error,
-    })?;
+        ended => ended?,
+    };
     let (id, key) = (answer.body.builder_id.clone(), answer.body.builder_key.clone());
     match key {
         Some(key) => hand_out(session, answer.body, id.as_str(), key, lock),
@@ -143,6 +163,27 @@ pub(crate) async fn register(session: &Session, args: RegisterArgs) -> Result {
             .out
             .print(&answer.body, |_| format!("{} is already registered; a key that was used is not shown again\n", line(id.as_str()))),
     }
+}
+
+/// Reads the price of a registration from the challenge that an unpaid request gets.
+async fn registration_price(session: &Session, applicant: &RegistrationRequest) -> Option<MicroUsd> {
+    let unpaid = session.client.post(&REGISTER).by(CredentialChoice::Everyone).json(applicant).open().await.ok()?;
+    let headers = unpaid.headers().clone();
+    let challenge = Challenge::read(&headers, &bytes(unpaid, MAX_CHALLENGE).await.ok()?)?;
+    let price = |accepted: &Value| {
+        let terms = PayableTerms::read(challenge.version, accepted).ok()?;
+        terms.usd(terms.token()?)
+    };
+    challenge.accepts.iter().find_map(price)
+}
+
+/// Returns the hint for a registration that was not paid.
+fn how_to_pay(url: &Url, price: Option<MicroUsd>) -> String {
+    let (costs, max) = price.map_or((String::new(), "USD".to_owned()), |price| (format!("{}, ", usd(price)), price.to_string()));
+    format!(
+        "registering costs money: {costs}with a developer credit (tollhouse login, or TOLLHOUSE_CREDIT), or with a key: \
+         tollhouse call {url} --json '{{\"name\":\"NAME\"}}' --max-usd {max}"
+    )
 }
 
 /// Stores a builder's new key in the profile that is locked, or prints it.

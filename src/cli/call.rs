@@ -96,14 +96,22 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let by_credit = args.credit || session.client.chosen() == Some(Role::Credit);
     let target = match &args.target {
         Some(target) => target.clone(),
-        None => session.slug(None)?.to_string(),
+        None => session.slug(None).map_err(served_or_published)?.to_string(),
     };
     let target = &target;
     let limits = PaymentLimits::of(session.spends_as(), &session.profile, args.max_usd)?;
     let target = PaymentTarget::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
+    if target.own {
+        session.name_dev();
+    }
     let seller = Seller::new(target.request.clone())?;
     let call = Call { session, args: &args, limits, target, seller, records, spend_log, started_at: started };
     if by_credit { call.by_credit().await } else { call.ask().await }
+}
+
+/// Adds to the hint for a tool that was never published that `dev` can serve it.
+fn served_or_published(error: Error) -> Error {
+    if error.hint.is_some() { error.hint("publish it: tollhouse deploy, or serve it here: tollhouse dev") } else { error }
 }
 
 /// A call before payment.

@@ -18,6 +18,7 @@ use super::{
         types, upload,
     },
     trial::{self, CaseResults, Secret},
+    unset_secrets,
 };
 
 /// Arguments of `check`, and of `dev`, which checks each save.
@@ -108,7 +109,13 @@ async fn ask_hosts(global: &GlobalArgs, upload: &Upload, (cases, secrets): (&[Ca
             _ => None,
         };
         let host = match message {
-            Ok(check) => Ok((name, check)),
+            Ok(mut check) => {
+                // The temporary host gets the secrets of the folder.
+                if is_meant {
+                    check.warnings.extend(unset_secrets::warnings(&session.client, upload, &check).await);
+                }
+                Ok((name, check))
+            }
             Err(error) => Err(upload.problems(error)?),
         };
         Ok((host, tried.filter(|_| !cases.is_empty())))

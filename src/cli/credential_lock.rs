@@ -1,5 +1,5 @@
 //! Stores a credential for a profile. Anything that could prevent that is detected before there is a credential to
-//! lose.
+//! lose. Until then, no profile is added: a command that fails leaves none behind.
 
 use std::{fs::File, path::PathBuf};
 
@@ -30,7 +30,7 @@ impl CredentialLock {
         Self::at(session, name)
     }
 
-    /// Prepares to store a credential for the profile with this name, which is created if necessary.
+    /// Prepares to store a credential for the profile with this name. A new profile is added with the credential.
     pub(crate) fn at(session: &Session, name: String) -> Result<Self> {
         let alone = private_files::lock(&private_files::config()?)?;
         let file = credentials::file()?;
@@ -39,14 +39,21 @@ impl CredentialLock {
         stored.write(&file)?;
         let config = profile::file()?;
         if Config::read(&config)?.get(&name).is_none() {
-            profile::add(&config, &name, session.client.base())?;
+            profile::check_addition(&config, &name, session.client.base())?;
         }
         Ok(Self { file, stored, name, _alone: alone })
     }
 
-    /// Stores the credential.
+    /// Stores the credential, and adds the profile if it does not exist.
     pub(crate) fn keep(mut self, url: &Url, role: Role, credential: HiddenValue) -> Result {
         self.stored.keep(&self.name, url, role, credential);
-        self.stored.write(&self.file)
+        // The credential first: a profile can be added by hand.
+        self.stored.write(&self.file)?;
+        let config = profile::file()?;
+        if Config::read(&config)?.get(&self.name).is_some() {
+            return Ok(());
+        }
+        let is_stored = || format!("the credential is in `{}`, for the profile {}", self.file.display(), self.name);
+        profile::add(&config, &self.name, url).map_err(|error| error.more([is_stored()]))
     }
 }

@@ -13,7 +13,12 @@ use super::{
     base::{CredentialChoice, Error, Folder, Result, Role, Session, State, granted, host_name, line, prompt, short},
     check,
     plan::{Baseline, Plan, RemoteEndpoint, conflict, lines},
-    tool::{Upload, scaffold::pretty_text, upload},
+    tool::{
+        Upload,
+        scaffold::{NEW_DESCRIPTION, pretty_text},
+        upload,
+    },
+    unset_secrets,
 };
 
 /// Arguments of `deploy`.
@@ -83,11 +88,18 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
             return Err(conflict(session, &slug, since, Baseline::read(&folder, since).as_ref(), there).await);
         }
     };
-    let compared = compare(session, upload, there, base).await?;
+    let mut compared = compare(session, upload, there, base).await?;
+    if compared.plan.changes.iter().any(|change| change.field == "description" && change.after == NEW_DESCRIPTION) {
+        compared.check.warnings.push("the description is that of a new tool: say in `tool.json` what yours does".to_owned());
+    }
+    let unset = unset_secrets::warnings(&session.client, &compared.upload, &compared.check).await;
+    compared.check.warnings.extend(unset);
     let role = session.client.credential(CredentialChoice::Manager)?.map(|(role, _)| role);
     show(session, &compared, role).await?;
     if compared.plan.is_empty() && compared.there.is_some() {
-        session.out.note("nothing to publish: the host is up to date");
+        let is_paused = compared.there.as_ref().is_some_and(|there| is_paused(&there.record));
+        let paused = if is_paused { ", and the tool is paused" } else { "" };
+        session.out.note(&format!("nothing to publish: the host is up to date{paused}"));
         if let Some(there) = &compared.there {
             note(session, &compared, there)?;
         }
@@ -256,9 +268,10 @@ async fn publish(session: &Session, compared: &PlanParts, body: Map<String, Valu
         document(session, compared, ended)
     } else {
         let waits = if waiting.is_empty() { String::new() } else { format!("   waiting for an admin: {}", line(&waiting)) };
+        let paused = if is_paused(&there.record) { "   paused; to sell it: tollhouse resume" } else { "" };
         let version = short(&there.record.version);
         let url = line(&there.record.common.url);
-        session.out.text(&format!("published {version}, revision {}, in {elapsed} ms{waits}\n{url}\n", there.revision()))
+        session.out.text(&format!("published {version}, revision {}, in {elapsed} ms{waits}{paused}\n{url}\n", there.revision()))
     };
     let is_published = format!("revision {} was published, but could not be stored in this folder", there.revision());
     let again = format!("when the folder is writable again: tollhouse deploy --onto {}", there.revision());
@@ -266,10 +279,19 @@ async fn publish(session: &Session, compared: &PlanParts, body: Map<String, Valu
     reported
 }
 
+/// Returns whether an admin holds the tool back.
+fn is_held(record: &OwnEndpoint) -> bool {
+    matches!(record.review.state, ReviewState::ContentReview | ReviewState::ContentBlocked)
+}
+
+/// Returns whether the tool takes no calls because its owner paused it.
+fn is_paused(record: &OwnEndpoint) -> bool {
+    record.common.status == Status::Paused && !is_held(record)
+}
+
 /// Lists what waits for an admin.
 fn waiting(record: &OwnEndpoint) -> String {
-    let is_held = matches!(record.review.state, ReviewState::ContentReview | ReviewState::ContentBlocked);
-    let mut waits: Vec<_> = is_held.then(|| "the tool itself".to_owned()).into_iter().collect();
+    let mut waits: Vec<_> = is_held(record).then(|| "the tool itself".to_owned()).into_iter().collect();
     match granted(&record.requested_capabilities) {
         nothing if nothing.is_empty() => waits.extend(record.requested_hosts.iter().cloned()),
         names => waits.push(names),

@@ -25,7 +25,7 @@ use tokio::{
 };
 use tollhouse_api::{FaucetRequest, SimulatedBalance};
 use tollhouse_capability::secret;
-use tollhouse_tool::{MicroUsd, Slug};
+use tollhouse_tool::MicroUsd;
 
 use self::{
     folder_lock::FolderLock,
@@ -38,7 +38,7 @@ use self::{
 use super::{
     base::{
         Client, CredentialChoice, Credentials, Error, Folder, GlobalArgs, Output, Profile, Result, Role, Session, State, dollars,
-        is_reader_gone, private_files,
+        is_reader_gone, private_files, tool_state::slug_in,
     },
     check::TrialArgs,
     local::{LocalHost, Port},
@@ -79,7 +79,8 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let data = folder.join(".tollhouse/dev");
     let started = LocalHost::start(&data, args.trial.worker.clone(), port).await;
     let again = |error: Error| error.hint(format!("if its data are damaged or from another release: rm -r {}", data.display()));
-    let host = Arc::new(started.map_err(|error| if data.join("store").exists() { again(error) } else { error })?);
+    let has_other_cause = |error: &Error| error.hint.is_some() || !data.join("store").exists();
+    let host = Arc::new(started.map_err(|error| if has_other_cause(&error) { error } else { again(error) })?);
     fund(&host, &folder).await?;
     held.announce(&host.url)?;
     let reporter = Reporter::new(Output::new(global.json));
@@ -134,13 +135,7 @@ fn served(global: &GlobalArgs, credentials: impl FnOnce(&Path) -> Result<Credent
         Some(slug) => Some(Folder { path, state: State { slug, host: url, revision: 0 } }),
         None => Folder::here()?,
     };
-    Ok(Some(Session { out: Output::new(global.json), client, name: None, is_stored: false, profile, folder }))
-}
-
-/// Returns the slug in a folder's `tool.json`.
-fn slug_in(folder: &Path) -> Option<Slug> {
-    let text = private_files::read(&folder.join("tool.json")).ok()??;
-    serde_json::from_str::<serde_json::Value>(&text).ok()?["slug"].as_str()?.parse().ok()
+    Ok(Some(Session { out: Output::new(global.json), client, name: None, is_stored: false, profile, folder, is_dev: true }))
 }
 
 fn key_file(folder: &Path) -> PathBuf {

@@ -42,7 +42,8 @@ pub(crate) async fn run(session: &Session) -> Result {
 /// Formats the difference of the handlers as a unified diff.
 fn unified(compared: &PlanParts) -> Option<String> {
     let (before, after) = compared.sources.as_ref()?;
-    let file = compared.upload.tool.handler_file();
+    let file = compared.upload.published_file();
+    let file = file.as_str();
     let revision = compared.there.as_ref().map_or(0, RemoteEndpoint::revision);
     let version = compared.there.as_ref().map(|there| short(&there.record.version)).unwrap_or_default();
     Some(diff::unified(before, after, (&format!("{file} (revision {revision}, {version})"), file)))

@@ -52,7 +52,7 @@ struct Braces {
 }
 
 /// Returns the names of secrets in `{ header, env }`: a text, or a variable that is declared with one.
-fn names_in_auth(source: &str) -> BTreeSet<String> {
+pub(crate) fn names_in_auth(source: &str) -> BTreeSet<String> {
     let tokens: Vec<_> = tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect();
     let is_open = |token: &Token| token.kind == Kind::Template && source[token.end..].starts_with("${");
     let text = |token: &Token| match token.kind {

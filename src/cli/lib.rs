@@ -40,6 +40,7 @@ mod settlements;
 mod show;
 pub(crate) mod tool;
 mod trial;
+mod unset_secrets;
 mod usage_error;
 mod whoami;
 

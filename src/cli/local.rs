@@ -1,6 +1,7 @@
 //! A private host in this process with a simulated ledger. `dev` serves it, and `check` runs cases on it.
 
 use std::{
+    io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
@@ -153,7 +154,13 @@ impl Port {
                 Err(_) => on(0).await.map_err(|error| (0, error)),
             },
         };
-        bound.map_err(|(port, error)| Error::refused(format!("cannot listen on 127.0.0.1:{port}: {error}")))
+        bound.map_err(|(port, error)| {
+            let refused = Error::refused(format!("cannot listen on 127.0.0.1:{port}: {error}"));
+            match error.kind() {
+                io::ErrorKind::AddrInUse => refused.hint("name another port, or omit --port to use a free one"),
+                _ => refused,
+            }
+        })
     }
 }
 

@@ -102,6 +102,7 @@ fn pattern(text: &str) -> std::result::Result<Regex, String> {
 
 pub(crate) async fn logs(session: &Session, args: Args) -> Result {
     let slug = session.slug(args.slug)?;
+    session.name_dev();
     let ask = || {
         let asking = session.client.get(&["ai", "endpoints", slug.as_str(), "logs"]);
         asking.query_opt("level", args.level.as_ref()).query_opt("callId", args.call.as_ref())
@@ -121,6 +122,7 @@ pub(crate) async fn logs(session: &Session, args: Args) -> Result {
 
 pub(crate) async fn calls(session: &Session, args: CallsArgs) -> Result {
     let slug = session.slug(args.slug)?;
+    session.name_dev();
     let ask = || {
         let asking = session.client.get(&["ai", "endpoints", slug.as_str(), "calls"]);
         asking.query_opt("outcome", args.outcome.as_ref()).query_opt("until", args.until.until.as_ref())

@@ -62,14 +62,22 @@ pub(crate) struct SetArgs {
 pub(crate) async fn run(session: &Session, command: Secrets) -> Result {
     match command {
         Secrets::Set(args) => set(session, args).await,
-        Secrets::List { slug } => print_list(session, &session.slug(slug)?).await,
-        Secrets::Rm { name, slug } => remove(session, &session.slug(slug)?, &name).await,
+        Secrets::List { slug } => print_list(session, &tool(session, slug)?).await,
+        Secrets::Rm { name, slug } => remove(session, &tool(session, slug)?, &name).await,
         Secrets::Rotate(_) => rotate(session).await,
     }
 }
 
+/// Returns the tool. Only a published tool has secrets, and one that is published paused sells nothing without them.
+fn tool(session: &Session, named: Option<Slug>) -> Result<Slug> {
+    session.slug(named).map_err(|error| match error.hint {
+        Some(_) => error.hint("publish it first, with `\"status\": \"paused\"` in tool.json: tollhouse deploy"),
+        None => error,
+    })
+}
+
 async fn set(session: &Session, args: SetArgs) -> Result {
-    let slug = session.slug(args.slug)?;
+    let slug = tool(session, args.slug)?;
     let values = match (args.env_file, args.name) {
         (Some(file), _) => in_file(&file)?,
         (None, Some(name)) if name.contains('=') => {

@@ -147,6 +147,16 @@ async fn missing_globals_are_reported_once_at_publication() {
 }
 
 #[tokio::test]
+async fn handler_with_habits_from_workers_is_published_with_advice() {
+    let host = Host::start().await;
+    let tool = js("worker", 0.0, "export default async (req, env, ctx) => {\n  ctx.waitUntil(env.COUNTS.put('a', '1'));\n  return {};\n};");
+    let warnings = host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(200).json()["warnings"].to_string();
+    assert!(warnings.contains("a third parameter (line 1)") && warnings.contains("`ctx.waitUntil` does not exist (line 2)"), "{warnings}");
+    let error = host.call("worker", &json!({})).await.fails(502, "handler_failed", "tool");
+    assert!(error["message"].as_str().unwrap().contains("`(req, ctx)`"), "{error}");
+}
+
+#[tokio::test]
 async fn handler_using_a_missing_global_gets_its_replacement() {
     let host = Host::start().await;
     host.publish(&js("habit", 0.0, "export default async (req) => fetch('https://example.com');")).await;

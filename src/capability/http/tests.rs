@@ -61,6 +61,7 @@ impl Caller {
         let outgoing = OutgoingRequest {
             guard: &self.guard,
             hosts: self.hosts.clone(),
+            requested_hosts: AllowedHosts::default(),
             call: &self.call,
             counters: &self.counters,
             hidden: &self.hidden,
@@ -128,6 +129,7 @@ async fn only_json_comes_through() {
     let outgoing = OutgoingRequest {
         guard: &caller.guard,
         hosts: caller.hosts.clone(),
+        requested_hosts: AllowedHosts::default(),
         call: &caller.call,
         counters: &caller.counters,
         hidden: &caller.hidden,

@@ -21,7 +21,7 @@ fn slow_names_of_one_tool_hold_up_neither_files_nor_names_of_another() {
         let guard = Guard::new(GuardSettings { allow, lookup: Some(server.lookup()), ..GuardSettings::default() }).unwrap();
         let (services, _folder) = services(guard);
         let hosts = AllowedHosts::parse(&["*.slow.dev", "*.quick.dev"]).unwrap();
-        let grant = Grant::new(Granted { capabilities: Capabilities::ALL, hosts });
+        let grant = Grant::new(Granted { capabilities: Capabilities::ALL, hosts, ..Granted::default() });
         let tool = || {
             let call = CallGrants { owner: Owner::Builder(BuilderId::generate()), secrets: Vec::new(), ..call(&grant) };
             Arc::new(Ops::new(call, Arc::clone(&services)))

@@ -2,6 +2,8 @@
 //!
 //! This is advice for publishers and no access control: each op of a call is checked when it
 //! happens. A `ctx` under other names, or passed to a function, is not followed.
+//!
+//! Also finds what works in a Worker of Cloudflare, but not here: `ctx.waitUntil`, and a third parameter.
 
 use tollhouse_base::lexer::Kind;
 use tollhouse_tool::Capability;
@@ -53,6 +55,34 @@ pub fn line_of_code_from_strings(source: &str) -> Option<usize> {
     Some(source[..code.tokens[at].start].matches('\n').count() + 1)
 }
 
+/// A habit from Cloudflare Workers that fails here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkersHabit {
+    /// `(req, env, ctx)`: no call sets the third parameter.
+    ThirdParameter,
+    /// `ctx.waitUntil`, which does not exist.
+    WaitUntil,
+}
+
+/// Returns the habits in `source`, each with the line of its first occurrence, from 1.
+pub fn workers_habits(source: &str) -> Vec<(WorkersHabit, usize)> {
+    let code = Code::new(source);
+    let third = code.third_parameter();
+    let context = match (third, code.context()) {
+        (Some(at), _) => code.text(at),
+        (None, Context::Named(name)) => name,
+        (None, Context::Taken(_)) => "ctx",
+    };
+    let waits = |at: &usize| {
+        let dots = code.dots_before(*at);
+        code.is(*at, "waitUntil") && dots > 0 && code.before(*at, dots + 1) == context && code.before(*at, dots + 2) != "."
+    };
+    let waits = (0..code.tokens.len()).find(waits);
+    let found = [(WorkersHabit::ThirdParameter, third), (WorkersHabit::WaitUntil, waits)];
+    let line = |at: usize| source[..code.tokens[at].start].matches('\n').count() + 1;
+    found.into_iter().filter_map(|(habit, at)| Some((habit, line(at?)))).collect()
+}
+
 /// The form of a handler's second parameter.
 enum Context<'s> {
     Named(&'s str),
@@ -64,9 +94,7 @@ impl<'s> Code<'s> {
     /// Returns the second parameter of `export default (…`. If a named handler is exported, assumes
     /// `ctx`.
     fn context(&self) -> Context<'s> {
-        let exported = (0..self.tokens.len()).find(|at| self.is(*at, "export") && self.is(at + 1, "default"));
-        let open = exported.and_then(|at| (at + 2..at + 7).find(|at| self.is(*at, "(")));
-        let second = open.and_then(|open| self.behind_comma(open));
+        let second = self.export().and_then(|(_, open)| self.behind_comma(open));
         match second {
             Some(at) if self.is(at, "{") => {
                 let inside = (at + 1..at + PARAMETER_TOKENS).take_while(|at| !self.is(*at, "}"));
@@ -77,14 +105,43 @@ impl<'s> Code<'s> {
         }
     }
 
+    /// Returns the token after `export default`, and the first bracket near it.
+    fn export(&self) -> Option<(usize, usize)> {
+        let exported = (0..self.tokens.len()).find(|at| self.is(*at, "export") && self.is(at + 1, "default"))?;
+        let begins = exported + 2;
+        Some((begins, (begins..begins + 5).find(|at| self.is(*at, "("))?))
+    }
+
+    /// Returns the third parameter of an exported function. Arguments of a call, as in `export default wrap(a, b, c)`,
+    /// are not parameters.
+    fn third_parameter(&self) -> Option<usize> {
+        let (begins, open) = self.export()?;
+        let begins = if self.is(begins, "async") { begins + 1 } else { begins };
+        if open > begins && !self.is(begins, "function") {
+            return None;
+        }
+        let third = self.behind_commas(open, 2)?;
+        (!self.is(third, ")")).then_some(third)
+    }
+
     /// Returns the token after the first comma between `open` and its closing bracket.
     fn behind_comma(&self, open: usize) -> Option<usize> {
+        self.behind_commas(open, 1)
+    }
+
+    /// Returns the token after this many commas between `open` and its closing bracket.
+    fn behind_commas(&self, open: usize, mut count: usize) -> Option<usize> {
         let mut depth = 0_usize;
         for at in open..(open + PARAMETER_TOKENS).min(self.tokens.len()) {
             match self.text(at) {
                 "(" | "{" | "[" | "<" => depth += 1,
                 ")" | "}" | "]" | ">" => depth = depth.checked_sub(1).filter(|depth| *depth > 0)?,
-                "," if depth == 1 => return Some(at + 1),
+                "," if depth == 1 => {
+                    count -= 1;
+                    if count == 0 {
+                        return Some(at + 1);
+                    }
+                }
                 _ => {}
             }
         }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::OpenOptions,
-    io::Write as _,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -137,12 +137,45 @@ impl Config {
     }
 }
 
+/// Checks that a profile can be appended to the file, which stays unchanged.
+///
+/// # Errors
+///
+/// As for [`add`].
+pub(crate) fn check_addition(file: &Path, name: &str, url: &Url) -> Result {
+    addition(file, name, url)?;
+    match OpenOptions::new().append(true).open(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unwritable(file, &error)),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Appends a profile to the file, keeping what people wrote.
 ///
 /// # Errors
 ///
 /// The file would become invalid, or it cannot be written.
 pub(crate) fn add(file: &Path, name: &str, url: &Url) -> Result {
+    let more = addition(file, name, url)?;
+    let added = (|| {
+        if let Some(folder) = file.parent() {
+            private_files::make_folder(folder)?;
+        }
+        OpenOptions::new().append(true).create(true).open(file)?.write_all(more.as_bytes())
+    })();
+    added.map_err(|error| unwritable(file, &error))
+}
+
+fn unwritable(file: &Path, error: &io::Error) -> Error {
+    Error::refused(format!("`{}` cannot be written: {error}", file.display()))
+}
+
+/// Returns the text of a new profile at the end of the file.
+///
+/// # Errors
+///
+/// The file would become invalid.
+fn addition(file: &Path, name: &str, url: &Url) -> Result<String> {
     let before = private_files::read(file)?.unwrap_or_default();
     let gap = if before.is_empty() {
         ""
@@ -157,13 +190,7 @@ pub(crate) fn add(file: &Path, name: &str, url: &Url) -> Result {
         let error = Error::usage(format!("`{}` defines its profiles in an inline table, so no profile can be appended", file.display()));
         return Err(error.hint(format!("add this to the table: {name} = {{ url = {url} }}")));
     }
-    let added = (|| {
-        if let Some(folder) = file.parent() {
-            private_files::make_folder(folder)?;
-        }
-        OpenOptions::new().append(true).create(true).open(file)?.write_all(more.as_bytes())
-    })();
-    added.map_err(|error| Error::refused(format!("`{}` cannot be written: {error}", file.display())))
+    Ok(more)
 }
 
 #[cfg(test)]
@@ -208,6 +235,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("made/config.toml");
         let url = Url::parse("http://127.0.0.1:1").unwrap();
+        check_addition(&file, "odd \"name\"", &url).unwrap();
+        assert!(!file.exists() && !folder.path().join("made").exists());
         add(&file, "odd \"name\"", &url).unwrap();
         std::fs::write(&file, format!("# mine\n{}# end", std::fs::read_to_string(&file).unwrap())).unwrap();
         add(&file, "two", &url).unwrap();
@@ -222,6 +251,7 @@ mod tests {
         let file = folder.path().join("config.toml");
         let text = "profiles = { one = { url = \"http://127.0.0.1:1\" } }\n";
         std::fs::write(&file, text).unwrap();
+        check_addition(&file, "two", &Url::parse("http://127.0.0.1:2").unwrap()).unwrap_err();
         let refused = add(&file, "two", &Url::parse("http://127.0.0.1:2").unwrap()).unwrap_err();
         assert_eq!(refused.hint.as_deref(), Some("add this to the table: \"two\" = { url = \"http://127.0.0.1:2/\" }"));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);

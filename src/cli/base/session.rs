@@ -7,6 +7,7 @@ use super::{
     Client, Config, CredentialFile, Credentials, Error, Folder, GlobalArgs, Output, Profile, Result, address, credentials, host_name,
     is_loopback,
     profile::{self, DEFAULT_URL},
+    tool_state,
 };
 
 /// The context of a command.
@@ -21,6 +22,8 @@ pub(crate) struct Session {
     pub(crate) profile: Profile,
     /// The tool folder that contains the current folder.
     pub(crate) folder: Option<Folder>,
+    /// Whether the host is the running `dev` of the current folder, which the user has not named.
+    pub(crate) is_dev: bool,
 }
 
 /// How the host was chosen.
@@ -64,17 +67,27 @@ impl Session {
         };
         let credentials = if trusted { shown(name.as_deref(), &profile.url)? } else { Credentials::default() };
         let client = Client::new(profile.url.clone(), credentials, global.role, global.plain_http)?;
-        Ok(Self { out: Output::new(global.json), client, name, is_stored, profile, folder })
+        Ok(Self { out: Output::new(global.json), client, name, is_stored, profile, folder, is_dev: false })
     }
 
     /// Returns the tool: the named one, else that of the folder.
     ///
     /// # Errors
     ///
-    /// There is neither.
+    /// There is neither. For the folder of a tool that was never published, the error has a hint.
     pub(crate) fn slug(&self, named: Option<Slug>) -> Result<Slug> {
         let of_folder = || self.folder.as_ref().map(|folder| folder.state.slug.clone());
-        named.or_else(of_folder).ok_or_else(|| Error::usage("name a tool: this folder was never published"))
+        named.or_else(of_folder).ok_or_else(|| match tool_state::slug_here() {
+            Some(slug) => Error::usage(format!("`{slug}` was never published from this folder")).hint("publish it: tollhouse deploy"),
+            None => Error::usage("name a tool: this folder was never published"),
+        })
+    }
+
+    /// Names the host on standard error if it is the running `dev`.
+    pub(crate) fn name_dev(&self) {
+        if self.is_dev && !self.out.json {
+            self.out.note(&format!("(dev, {})", self.client.base().authority()));
+        }
     }
 
     /// Returns the name under which spending is counted: that of a stored profile. A profile name made up for one

@@ -68,6 +68,18 @@ impl Folder {
     }
 }
 
+/// Returns the slug in the `tool.json` of a folder.
+pub(crate) fn slug_in(folder: &Path) -> Option<Slug> {
+    let text = private_files::read(&folder.join("tool.json")).ok()??;
+    serde_json::from_str::<serde_json::Value>(&text).ok()?["slug"].as_str()?.parse().ok()
+}
+
+/// Returns the slug of the tool whose folder contains the current folder, whether it was published or not.
+pub(crate) fn slug_here() -> Option<Slug> {
+    let here = env::current_dir().ok()?;
+    slug_in(here.ancestors().find(|folder| folder.join("tool.json").is_file())?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -83,7 +83,7 @@ fn surroundings(language: &str) -> [File; 2] {
 /// Returns the files of a new tool.
 pub(crate) fn new(slug: &Slug, language: &'static str) -> Vec<File> {
     let title = title(slug.as_str());
-    let tool = NEW_TOOL.replace("{slug}", slug.as_str()).replace("{title}", &title);
+    let tool = NEW_TOOL.replace("{slug}", slug.as_str()).replace("{title}", &title).replace("{description}", NEW_DESCRIPTION);
     let (name, handler) = if language == "js" { ("handler.js", NEW_JS) } else { ("handler.ts", NEW_TS) };
     let files = [("tool.json", tool.as_str()), (name, handler), ("cases.jsonc", NEW_CASES)];
     with_surroundings(files.map(|(name, text)| File { name, text: text.to_owned() }).into(), language)
@@ -156,10 +156,13 @@ pub(crate) fn pretty_text(json: &str) -> String {
     exact::pretty(json).unwrap_or_else(|_| json.to_owned()) + "\n"
 }
 
+/// The description of a new tool.
+pub(crate) const NEW_DESCRIPTION: &str = "Converts a text to upper case. Describe your tool here: agents find tools by their descriptions.";
+
 const NEW_TOOL: &str = r#"{
   "slug": "{slug}",
   "title": "{title}",
-  "description": "Converts a text to upper case. Describe your tool here: agents find tools by their descriptions.",
+  "description": "{description}",
   "priceUsd": 0.01,
   "handlerType": "js_request_response",
   "tags": [],

@@ -57,6 +57,13 @@ impl Upload {
         body
     }
 
+    /// Returns the name of the published source. The lines of a bundle are not those of the handler's file, so it has a
+    /// name of its own.
+    pub(crate) fn published_file(&self) -> String {
+        let file = self.tool.handler_file();
+        if self.bundle.as_ref().is_some_and(|bundle| bundle.is_made) { format!("bundle of {file}") } else { file.to_owned() }
+    }
+
     /// Returns the builder's own files that the handler is built from.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.bundle.iter().flat_map(|bundle| bundle.files.iter().cloned()).collect()
@@ -212,6 +219,7 @@ mod tests {
         let upload = Upload { tool: Tool::read(folder.path()).unwrap(), bundle: Some(bundle) };
         assert_eq!(upload.warning("`ctx.kv` is refused (line 2): request it"), "`ctx.kv` is refused (lib/x.ts:3): request it");
         assert_eq!(upload.warning("the bundler's own (line 9)"), "the bundler's own (line 9)");
+        assert_eq!(upload.published_file(), "bundle of handler.ts");
     }
 
     #[test]

@@ -163,6 +163,34 @@ async fn deploy_that_pauses_a_selling_tool_needs_a_flag_of_its_own() {
 }
 
 #[tokio::test]
+async fn deploy_warns_of_unset_secrets_and_of_the_description_of_a_new_tool() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let folder = started(&shell, "shout").await;
+    edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCase() + (ctx.env.API_KEY ?? \"\")");
+    let unset = "the secret `API_KEY` is not set on the host: ";
+    let check = ["check", "--no-types"];
+    let first = format!("…\n        {unset}publish with `\"status\": \"paused\"`, then run `tollhouse secrets set API_KEY`\n…");
+    shell.run_in(&folder, &check).await.is(0).stderr_text(&first);
+    edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"status\": \"paused\",\n  \"priceUsd\": 0.01");
+    let made = format!(
+        "…\n  warning       the description is that of a new tool: …\n  warning       {unset}run `tollhouse secrets set API_KEY`\n\
+         published …, revision 1, in … ms   paused; to sell it: tollhouse resume\n…"
+    );
+    shell.run_in(&folder, &YES).await.is(0).stderr_text(&made);
+    shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host is up to date, and the tool is paused");
+    assert!(shell.run_in(&folder, &check).await.is(0).stdout.contains(unset));
+    shell.given("abcdefghij", &["secrets", "set", "API_KEY", "--slug", "shout"]).await.is(0);
+    assert!(!shell.run_in(&folder, &check).await.is(0).stdout.contains(unset));
+    edit(&folder, "tool.json", "\"status\": \"paused\",\n", "");
+    shell.run_in(&folder, &["resume"]).await.is(0);
+    edit(&folder, "handler.ts", "?? \"\"", "?? \"?\"");
+    let again = shell.run_in(&folder, &YES).await.is(0);
+    assert!(!again.stdout.contains("warning") && !again.stdout.contains("paused"), "{again:?}");
+}
+
+#[tokio::test]
 async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_over() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;

@@ -139,6 +139,11 @@ async fn second_dev_reports_the_first_and_a_killed_one_blocks_nothing() {
     dev.wait_for("cases 3/3").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
     dev.end(rustix::process::Signal::TERM).await;
+    // The data of the earlier run are not to blame for a port that is in use.
+    let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = other.local_addr().unwrap().port().to_string();
+    let used = format!("error: Cannot listen on 127.0.0.1:{port}: …\nhint: name another port, or omit --port to use a free one");
+    shell.run_in(&folder, &["dev", "--port", &port]).await.is(1).warned(&used);
     shell.run_in(&folder, &["dev", "--url", "http://127.0.0.1:1"]).await.is(2);
     shell.run(&["dev"]).await.is(2);
 }
@@ -293,8 +298,10 @@ async fn call_in_a_folder_trusts_no_foreign_note_and_sends_no_credential() {
     assert!(tokio::time::timeout(Duration::from_millis(100), other.accept()).await.is_err(), "it was asked");
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.wait_for("published").await;
-    shell.run_in(&folder, &call).await.is(0);
-    let lacks = "error: No developer credit or admin token for http://127.0.0.1:…\nhint: …";
+    shell.run_in(&folder, &call).await.is(0).warned("(dev, 127.0.0.1:…)\npaid $0.01 (simulated)  …");
+    shell.run_in(&folder, &["calls"]).await.is(0).warned("(dev, 127.0.0.1:…)\n…");
+    shell.run_in(&folder, &["logs", "--json"]).await.is(0).warned("");
+    let lacks = "(dev, 127.0.0.1:…)\nerror: No developer credit or admin token for http://127.0.0.1:…\nhint: …";
     shell.run_in(&folder, &[&call[..], &["--credit"]].concat()).await.is(3).warned(lacks);
     dev.end(rustix::process::Signal::TERM).await;
 }

@@ -159,3 +159,21 @@ async fn tool_folder_selects_its_endpoint() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&noted).unwrap()["revision"], 2, "a change from the folder is nobody else's");
     shell.run(&["pause", "--url", &host.url]).await.is(2).warned("error: Name a tool: this folder was never published");
 }
+
+#[tokio::test]
+async fn command_in_a_folder_that_was_never_published_names_the_next_step() {
+    let shell = Shell::at("http://127.0.0.1:9").env("TOLLHOUSE_ADMIN_TOKEN", "t");
+    shell.run(&["init", "shout"]).await.is(0);
+    let folder = shell.home().join("shout");
+    let never = "error: `shout` was never published from this folder\nhint: ";
+    for (words, hint) in [
+        (&["secrets", "set", "KEY"][..], "publish it first, with `\"status\": \"paused\"` in tool.json: tollhouse deploy"),
+        (&["secrets", "list"], "publish it first, with `\"status\": \"paused\"` in tool.json: tollhouse deploy"),
+        (&["call"], "publish it: tollhouse deploy, or serve it here: tollhouse dev"),
+        (&["logs"], "publish it: tollhouse deploy"),
+        (&["metrics"], "publish it: tollhouse deploy"),
+        (&["pause"], "publish it: tollhouse deploy"),
+    ] {
+        shell.run_in(&folder, words).await.is(2).stderr_text("").warned(&format!("{never}{hint}"));
+    }
+}

@@ -46,6 +46,28 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
 }
 
 #[tokio::test]
+async fn registration_without_credit_leaves_no_profile_and_shows_how_to_pay() {
+    let host = Host::start().await;
+    let shell = Shell::new();
+    let hint = format!(
+        "error: Payment required\nhint: registering costs money: $1, with a developer credit (…), or with a key: tollhouse call {}/ai/builders/register --json '{{\"name\":\"NAME\"}}' --max-usd 1\n(payment_required, req_…)",
+        host.url
+    );
+    shell.run(&["register", "Toolsmith", "--keep", "--url", &host.url]).await.is(4).stderr_text("").warned(&hint);
+    assert!(!shell.config("config.toml").exists());
+    // With a profile, `check` would ask its host.
+    shell.run(&["init", "shout"]).await.is(0);
+    let folder = shell.home().join("shout");
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(0).stderr_text("…\nhost    ok  temporary local host\n…");
+    // The command of the hint.
+    shell.run(&["key", "new"]).await.is(0);
+    shell.run(&["key", "fund", "2", "--url", &host.url]).await.is(0);
+    let (url, name) = (format!("{}/ai/builders/register", host.url), "{\"name\":\"NAME\"}");
+    let paid = shell.run(&["call", &url, "--json", name, "--max-usd", "1"]).await.is(0);
+    assert!(paid.stdout.contains("builderKey"), "{paid:?}");
+}
+
+#[tokio::test]
 async fn credentials_that_others_can_read_are_refused() {
     let host = Host::start().await;
     let shell = Shell::new();

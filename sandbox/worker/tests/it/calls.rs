@@ -452,6 +452,7 @@ fn missing_node_globals_report_their_replacement() {
         ("alert('a');", "no page"),
         ("return ctx.fetch('https://example.com');", "ctx.httpGetJson"),
         ("return ctx.env.get('A');", "ctx.env[\"NAME\"]"),
+        ("ctx.waitUntil(Promise.resolve());", "before the handler returns"),
         ("return await req.json();", "req.input"),
         ("return await req.text();", "req.input"),
         ("return await req.formData();", "req.input"),

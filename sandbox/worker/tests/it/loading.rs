@@ -238,3 +238,16 @@ fn sources_within_the_levels_load() {
         }
     }
 }
+
+#[test]
+fn third_parameter_is_named_by_an_error_about_undefined() {
+    for (handler, is_advised) in [
+        ("export default async (req, env, ctx) => ctx.waitUntil(Promise.resolve());", true),
+        ("export default (req, env, ctx) => env.COUNTS.get('calls');", true),
+        ("export default (req, ctx) => ctx.env.COUNTS.get('calls');", false),
+        ("export default (req, env, ctx) => { throw new Error('ctx is undefined'); };", false),
+    ] {
+        let thrown = Worker::with(handler).thrown(&Value::Null);
+        assert_eq!(thrown.contains("`(req, ctx)`"), is_advised, "{handler}: {thrown}");
+    }
+}
