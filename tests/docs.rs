@@ -7,6 +7,8 @@ mod blocks;
 mod dashboard;
 #[path = "docs/named.rs"]
 mod named;
+#[path = "docs/payment_reasons.rs"]
+mod payment_reasons;
 #[path = "docs/samples.rs"]
 mod samples;
 #[path = "docs/session.rs"]

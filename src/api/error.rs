@@ -35,6 +35,9 @@ pub struct ErrorDetails {
     /// is lost or still owed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charged: Option<Charged>,
+    /// Seconds to wait before a retry, as in `Retry-After`. Streams and MCP have no such header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
     /// The next step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,

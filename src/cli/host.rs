@@ -1,5 +1,6 @@
 //! `tollhouse host`, `metrics`, `receipt`, `payment` and `refund`: the state of a host, metrics of calls, and the fate of money.
 
+use reqwest::Url;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tollhouse_api::{
@@ -9,9 +10,12 @@ use tollhouse_api::{
 use tollhouse_base::plural::plural;
 use tollhouse_tool::{MicroUsd, Slug};
 
-use super::base::{
-    ConfirmArgs, CredentialChoice, Error, Exit, FactList, PageArgs, Result, Session, Table, dollars, json_for_people, line, moment, name,
-    optional, paging, usd,
+use super::{
+    base::{
+        ConfirmArgs, CredentialChoice, Error, Exit, FactList, PageArgs, Result, Session, Table, dollars, json_for_people, line, moment,
+        name, optional, paging, private_files, same_place, usd,
+    },
+    pay::{RecordStore, SentPayment, seller::headers},
 };
 
 /// Commands about a host.
@@ -246,8 +250,22 @@ pub(crate) async fn receipt(session: &Session, args: IdArgs) -> Result {
     })
 }
 
+/// Returns the payment with this id if this machine sent it to the session's host.
+fn sent_there(session: &Session, id: &str) -> Option<SentPayment> {
+    let records = RecordStore::at(&private_files::state().ok()?.join("payments"));
+    let sent = records.read(&id.parse().ok()?)?;
+    same_place(&Url::parse(&sent.host).ok()?, session.client.base()).then_some(sent)
+}
+
 pub(crate) async fn payment(session: &Session, args: IdArgs) -> Result {
-    let answer = open(session, &["ai", "payments", &args.id]).await?;
+    let asking = session.client.get(&["ai", "payments", &args.id]);
+    // The receipt is only for callers who show the payment or its credit.
+    let asking = match sent_there(session, &args.id) {
+        Some(sent) if sent.by_credit => asking.by(CredentialChoice::Payer),
+        Some(sent) => asking.by(CredentialChoice::Everyone).headers(headers(&sent.headers)?),
+        None => asking.by(CredentialChoice::Everyone),
+    };
+    let answer = asking.send().await?.body;
     session.out.print(&answer, |PaymentResponse { payment, .. }| {
         let mut facts = FactList::default();
         facts.add("payment", payment.payment_id.as_str());

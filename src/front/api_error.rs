@@ -90,7 +90,7 @@ impl ApiError {
         self
     }
 
-    /// Sets `Retry-After`, in seconds.
+    /// Sets `Retry-After` and `retryAfterSeconds`, in seconds.
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_secs = Some(seconds);
         self
@@ -130,6 +130,9 @@ impl ApiError {
             error["requestId"] = json!(request);
         }
         error["charged"] = json!(row.charged);
+        if let Some(seconds) = self.retry_after_secs {
+            error["retryAfterSeconds"] = json!(seconds);
+        }
         if let Some(hint) = self.hint.as_deref().or(row.hint) {
             error["hint"] = json!(hint);
         }

@@ -159,7 +159,7 @@ codes! {
     InvalidCredit "invalid_credit" UNPROCESSABLE_ENTITY Caller No "A field of the credit is invalid; `pointer` names it";
     InvalidRefund "invalid_refund" UNPROCESSABLE_ENTITY Caller No "A field of the refund is invalid; `pointer` names it";
     InvalidPayout "invalid_payout" UNPROCESSABLE_ENTITY Caller No "A field of the payout settings is invalid; `pointer` names it";
-    RateLimited "rate_limited" TOO_MANY_REQUESTS Caller No "Too many requests; `Retry-After` has the seconds to wait";
+    RateLimited "rate_limited" TOO_MANY_REQUESTS Caller No "Too many requests; `retryAfterSeconds` has the seconds to wait, like `Retry-After`";
     HandlerFailed "handler_failed" BAD_GATEWAY Tool No "The handler failed"
         "Retry, or report it to the tool's builder";
     PaidRunFailed "paid_run_failed" BAD_GATEWAY Tool Yes "The call was charged before its run, and the run failed"

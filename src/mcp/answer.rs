@@ -213,6 +213,9 @@ pub(super) fn refused(fault: &ApiError) -> CallToolResult {
     if !word("hint").is_empty() {
         text += &format!("\n{}", unpayable::words(word("hint")));
     }
+    if let Some(seconds) = fault.retry_after_secs() {
+        text += &format!("\nRetry in {seconds} s.");
+    }
     text += match &envelope["charged"] {
         Value::Bool(false) => "\nNot charged.",
         Value::Bool(true) if fault.unanswered().is_some_and(|reported| reported.runs_left > 0) => {

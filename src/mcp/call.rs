@@ -149,7 +149,7 @@ fn count(services: &Services, address: IpAddr, name: ToolName) -> Result<(), Api
     let key = (network(address), name);
     let Some(seconds) = rate.wait(&key) else { return Ok(()) };
     let message = format!("more than {} per second of `{}` from your address", plural(rate.per_second(), "call"), key.1.as_str());
-    Err(ApiError::new(Code::RateLimited, message).hint(format!("Retry in {seconds} s")))
+    Err(ApiError::new(Code::RateLimited, message).retry_after(seconds))
 }
 
 /// An admitted request.

@@ -78,6 +78,7 @@ pub(super) fn read(body: &[u8]) -> ErrorDetails {
         message: body["message"].as_str().unwrap_or_default().to_owned(),
         request_id: None,
         charged: Some(Charged::No),
+        retry_after_seconds: None,
         hint: None,
         pointer: None,
         problems: None,

@@ -223,7 +223,10 @@ async fn a_payer_whose_runs_fail_waits_at_every_tool_and_nobody_else_does() {
         let waits = payer.pay(&elsewhere);
         slowed(&host.call_paid("other", &json!({}), &waits).await);
         let answer = host.mcp().call("other", json!({}), json!({ "x402/payment": waits.payload })).await;
-        assert_eq!(answer["_meta"]["tollhouse/error"]["code"], "rate_limited", "{answer}");
+        let error = &answer["_meta"]["tollhouse/error"];
+        let wait = error["retryAfterSeconds"].as_u64().unwrap();
+        assert_eq!((&error["code"], (1..=120).contains(&wait)), (&json!("rate_limited"), true), "{answer}");
+        assert!(answer["content"][0]["text"].as_str().unwrap().contains(&format!("\nRetry in {wait} s.\n")), "{answer}");
         assert_eq!(host.payment(&waits.id()).await, None);
         // A repeated answer is not a run.
         assert_eq!(host.call_paid("moody", &json!({}), &bought).await.is(200).body, first.body);
@@ -232,6 +235,12 @@ async fn a_payer_whose_runs_fail_waits_at_every_tool_and_nobody_else_does() {
     let credit = host.mint(1.0).await;
     host.call_credit("moody", &throws(), &credit).await.fails(502, "handler_failed", "tool");
     slowed(&host.call_credit("other", &json!({}), &credit).await);
+    // A stream has no header for the wait.
+    let request = host.request(Method::POST, "/ai/invoke").header("x-developer-credit", &credit);
+    let streamed = host.send(request.json(&json!({ "slug": "other", "input": {}, "stream": true }))).await.is(200);
+    let last = streamed.events().pop().unwrap();
+    let wait = last.data["error"]["retryAfterSeconds"].as_u64();
+    assert_eq!((&*last.name, wait.is_some_and(|wait| (1..=120).contains(&wait))), ("error", true), "{last:?}");
     assert_eq!(host.credit_balance(&credit).await, 1_000_000);
 }
 

@@ -119,6 +119,14 @@ fn in_commands(error: Error) -> Error {
         "invalid_request" => with_flags(error),
         "unknown_endpoint" => error.hint("find it: tollhouse list --search WORDS"),
         "wrong_credit" => error.hint("sign in with another developer credit: tollhouse login"),
+        "insufficient_credit" => error.hint("use another credit, or ask an admin to top it up: tollhouse credits top-up"),
+        "budget_exceeded" => error.hint("set the budget again with all its limits: tollhouse credits budget   see it: tollhouse credits"),
+        "credit_frozen" => error.hint("set the same budget again, without --frozen: tollhouse credits budget"),
+        "credit_revoked" => error.hint("ask an admin to restore it: tollhouse credits restore"),
+        "payment_in_progress" | "settlement_unknown" => {
+            let payment = error.reported.get("paymentId").and_then(Value::as_str).unwrap_or("PAYMENT").to_owned();
+            error.hint(format!("see the result before you pay again: tollhouse payment {payment}"))
+        }
         "payout_settings_missing" => {
             Error { message: "no payout address is set".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
         }
@@ -261,7 +269,8 @@ mod tests {
     #[test]
     fn hints_name_commands_instead_of_operations() {
         let describe = |code: &str, hint: &str| {
-            let error = json!({ "error": { "code": code, "message": "say first where payouts go: POST /ai/x", "hint": hint } });
+            let message = "say first where payouts go: POST /ai/x";
+            let error = json!({ "error": { "code": code, "message": message, "hint": hint, "paymentId": "pmt_1" } });
             let error = refusal(StatusCode::CONFLICT, &HeaderMap::new(), Some(error));
             format!("{} {}", error.message, error.hint.unwrap_or_default())
         };
@@ -269,11 +278,22 @@ mod tests {
             ("payout_settings_missing", "", "tollhouse payouts settings"),
             ("unauthorized", "send `X-Admin-Token`", "tollhouse login"),
             ("unknown_endpoint", "GET /ai/endpoints?near=NAME lists similar ones", "tollhouse list --search"),
+            ("budget_exceeded", "An admin can raise it: PUT /ai/credits/budget", "tollhouse credits budget"),
+            ("settlement_unknown", "Check GET /ai/payments/pmt_1 for the result", "tollhouse payment pmt_1"),
         ] {
             let describe = describe(code, hint);
             assert!(describe.contains(command) && !describe.contains("X-Admin-Token") && !describe.contains("GET "), "{describe}");
         }
         assert!(describe("payout_settings_missing", "").starts_with("no payout address"));
+    }
+
+    #[test]
+    fn no_hint_names_a_path_of_the_api() {
+        for row in Code::ALL.iter().map(|code| code.row()) {
+            let body = json!({ "error": { "code": row.name, "message": "no", "hint": row.hint } });
+            let hint = refusal(row.status, &HeaderMap::new(), Some(body)).hint.unwrap_or_default();
+            assert!(!hint.contains("/ai/"), "{}: {hint}", row.name);
+        }
     }
 
     #[test]

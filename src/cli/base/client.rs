@@ -227,6 +227,12 @@ impl PendingRequest<'_> {
         self
     }
 
+    /// Adds headers.
+    pub(crate) fn headers(mut self, headers: HeaderMap) -> Self {
+        self.headers.extend(headers);
+        self
+    }
+
     /// Makes repeated requests with the same key take effect once.
     pub(crate) fn idempotent(self, key: Option<&str>) -> Self {
         match key {

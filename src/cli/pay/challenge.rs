@@ -18,6 +18,8 @@ pub(crate) struct Challenge {
     pub(crate) error: String,
     /// The seller's declaration of x402's payment-identifier extension, if it wants payments to have an identifier.
     pub(crate) naming: Option<Value>,
+    /// The host's extension with a random token. Only a payer who echoes it gets the answer and the receipt again.
+    pub(crate) replay_token: Option<Value>,
 }
 
 impl Challenge {
@@ -41,7 +43,8 @@ impl Challenge {
         let error = reported["error"].as_str().unwrap_or_default().to_owned();
         let naming = reported["extensions"]["payment-identifier"].take();
         let naming = Some(naming).filter(|naming| naming["info"]["required"] == true);
-        Some(Self { version, accepts, resource: reported["resource"].take(), error, naming })
+        let replay_token = Some(reported["extensions"]["replay-token"].take()).filter(Value::is_object);
+        Some(Self { version, accepts, resource: reported["resource"].take(), error, naming, replay_token })
     }
 }
 

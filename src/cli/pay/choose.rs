@@ -129,7 +129,8 @@ mod tests {
     }
 
     fn chosen(accepts: Vec<Value>, limits: &PaymentLimits) -> Result<ChosenTerms> {
-        let challenge = Challenge { version: WireVersion::V2, accepts, resource: Value::Null, error: String::new(), naming: None };
+        let challenge =
+            Challenge { version: WireVersion::V2, accepts, resource: Value::Null, error: String::new(), naming: None, replay_token: None };
         choose(&challenge, limits, "tool")
     }
 

@@ -46,7 +46,10 @@ impl Draft {
         if let Some(naming) = &challenge.naming {
             let mut naming = naming.clone();
             naming["info"]["id"] = json!(hex::encode(random::<16>()?));
-            payment["extensions"] = json!({ "payment-identifier": naming });
+            payment["extensions"]["payment-identifier"] = naming;
+        }
+        if let Some(token) = &challenge.replay_token {
+            payment["extensions"]["replay-token"] = token.clone();
         }
         let encoded = STANDARD.encode(payment.to_string());
         if encoded.len() > MAX_BYTES {

@@ -205,6 +205,14 @@ impl RecordStore {
         Ok(LockedRecord { file, sent })
     }
 
+    /// Returns the payment of a record, also while another process sends it. Returns `None` without a valid record.
+    pub(crate) fn read(&self, id: &PaymentId) -> Option<SentPayment> {
+        let mut text = String::new();
+        File::open(self.file(id)).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+        let sent: SentPayment = serde_json::from_str(text.lines().next()?).ok()?;
+        (sent.payment_id == *id).then_some(sent)
+    }
+
     /// Returns whether a process holds the record's lock.
     pub(crate) fn is_held(&self, id: &str) -> bool {
         let held =
@@ -292,6 +300,7 @@ mod tests {
         assert!(records.is_there(&id));
         assert_eq!(fs::metadata(records.file(&id)).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(records.find(&id).is_err() && records.is_held(id.as_str()), "who sends it holds it");
+        assert_eq!((records.read(&id), records.read(&sent(2).payment_id)), (Some(sent(1)), None));
         assert!(records.write(sent(1)).is_err(), "it is not written over");
         record.note(PaymentState::Settled, Timestamp(2));
         drop(record);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tollhouse_front::Code;
@@ -115,9 +115,12 @@ fn result(data: &str, status: u16, mut headers: HeaderMap) -> Option<Reply> {
     Some(Reply { status: own.unwrap_or(status), headers, body, extras: ResultExtras { receipt, settlement } })
 }
 
-/// Returns an error as a reply, with the status that it would have had without a stream.
-fn error(event: Event, headers: HeaderMap) -> Reply {
+/// Returns an error as a reply, with the status and the `Retry-After` that it would have had without a stream.
+fn error(event: Event, mut headers: HeaderMap) -> Reply {
     let reported: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    if let Some(seconds) = reported["error"]["retryAfterSeconds"].as_u64() {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
     // A challenge has a different envelope.
     let code = reported["error"]["code"].as_str().or(reported["accepts"].is_array().then_some("payment_required")).unwrap_or_default();
     let known = Code::ALL.iter().find(|known| known.row().name == code);
@@ -150,6 +153,18 @@ mod tests {
         let alike = reply(r#"{"ok":true,"result":{"mediaType":"text/plain","text":"hi"}}"#);
         assert_eq!(alike.body, br#"{"mediaType":"text/plain","text":"hi"}"#);
         assert!(result("{}", 200, HeaderMap::new()).is_none());
+    }
+
+    #[test]
+    fn streamed_error_has_its_status_and_its_wait() {
+        let read = |wait: &str| {
+            let data = format!(r#"{{"ok":false,"error":{{"code":"rate_limited","charged":false{wait}}}}}"#);
+            let mut stream = Stream::new(200, HeaderMap::new());
+            stream.take(format!("event: error\ndata: {data}\n\n").as_bytes(), &mut |_| {}).unwrap().unwrap()
+        };
+        let reply = read(r#","retryAfterSeconds":64"#);
+        assert_eq!((reply.status, reply.header("retry-after")), (429, Some("64")));
+        assert_eq!(read("").header("retry-after"), None);
     }
 
     #[test]

@@ -47,8 +47,8 @@ impl ApiError {
         self.message = format!("{}: {error}", self.message);
         let mut problem = cause.problem();
         if let Some(fields) = problem.as_object_mut() {
-            // The hint of the cause is for calls that were not charged.
-            fields.remove("hint");
+            // The hint of the cause is for calls that were not charged. The wait is beside the cause.
+            fields.retain(|name, _| !matches!(name.as_str(), "hint" | "retryAfterSeconds"));
         }
         self.with("cause", problem)
     }

@@ -129,12 +129,14 @@ fn errors() -> Draft {
     let mut codes: Vec<_> = Code::ALL.iter().map(|code| code.row()).collect();
     codes.sort_by_key(|row| (row.status, row.name));
     let mut text = "Every error except the x402 challenge of a 402 has this form:\n\n\
-        ```json\n{\"ok\": false, \"error\": {\"code\": \"rate_limited\", \"fault\": \"caller\", \"message\": \"…\", \"requestId\": \"…\", \"charged\": false}}\n```\n\n\
+        ```json\n{\"ok\": false, \"error\": {\"code\": \"rate_limited\", \"fault\": \"caller\", \"message\": \"…\", \"requestId\": \"…\", \"charged\": false, \
+        \"retryAfterSeconds\": 64}}\n```\n\n\
         | field | meaning |\n|---|---|\n\
         | `code` | For programs. It does not change between versions. |\n\
         | `message` | For people. It can change. |\n\
         | `fault` | The side that can fix the error: `caller`, `tool` or `host`. |\n\
         | `charged` | Whether the call was charged: `false`, `true` or `\"unknown\"`. |\n\
+        | `retryAfterSeconds` | Seconds to wait before a retry, as in `Retry-After`. Not every error has it. |\n\
         | `hint` | What to do next. Not every error has one. |\n\n\
         An error with `charged: false` costs nothing.\n\
         If `charged` is `\"unknown\"`, `GET /ai/payments/{id}` reports what became of the payment.\n\

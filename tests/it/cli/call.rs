@@ -334,6 +334,29 @@ async fn concurrent_calls_over_the_daily_limit_run_once() {
 }
 
 #[tokio::test]
+async fn the_state_of_a_payment_from_this_machine_has_its_receipt() {
+    let (host, shell) = at_a_shop().await;
+    let shell = shell.env("TOLLHOUSE_CREDIT", &host.mint(1.0).await);
+    for more in [&[][..], &["--credit"]] {
+        let call = ["call", "creator-plan", "--json", r#"{"goal":"a"}"#];
+        let id = printed(&shell.run(&[&call[..], more].concat()).await.is(0).stderr);
+        let receipt = host.payment(&id).await.unwrap()["receiptId"].clone();
+        assert_eq!((receipt.is_string(), &shell.json(&["payment", &id]).await["payment"]["receiptId"]), (true, &receipt));
+        let elsewhere = Shell::at(&host.url).json(&["payment", &id]).await;
+        assert_eq!((&elsewhere["payment"]["state"], elsewhere["payment"].get("receiptId")), (&json!("settled"), None));
+    }
+}
+
+#[tokio::test]
+async fn a_call_over_its_budget_names_the_command_that_sets_it() {
+    let (host, shell) = at_a_shop().await;
+    let shell = shell.env("TOLLHOUSE_CREDIT", &host.mint(1.0).await);
+    shell.run(&["credits", "budget", "--per-day", "0.001"]).await.is(0);
+    let ran = shell.run(&["call", "creator-plan", "--credit"]).await.is(4).stderr_text("");
+    assert!(ran.stderr.contains("tollhouse credits budget") && !ran.stderr.contains("/ai/"), "{ran:?}");
+}
+
+#[tokio::test]
 async fn a_credit_pays_within_the_same_limits_and_once() {
     let (host, shell) = at_a_shop().await;
     let credit = host.mint(1.0).await;

@@ -98,6 +98,8 @@ impl Answer {
         assert_eq!(body["error"]["charged"], false, "{self:?}");
         assert_eq!(body["error"]["requestId"], self.has("x-request-id"));
         assert!(body["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{self:?}");
+        let wait = self.header("retry-after").map(|seconds| seconds.parse::<u64>().unwrap());
+        assert_eq!(body["error"]["retryAfterSeconds"], json!(wait), "{self:?}");
         assert_eq!(self.header("x-receipt-id"), None, "an error has a receipt: {self:?}");
         body["error"].clone()
     }

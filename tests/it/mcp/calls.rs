@@ -405,7 +405,8 @@ async fn one_address_calls_one_tool_only_so_often() {
     for _ in 0..12 {
         last = host.mcp().call("moody", json!({}), json!({})).await;
     }
-    assert_eq!(refusal(&last, "rate_limited")["fault"], "caller");
+    let error = refusal(&last, "rate_limited");
+    assert_eq!((&error["fault"], error["retryAfterSeconds"].as_u64() > Some(0)), (&json!("caller"), true), "{error}");
     assert_eq!(host.mcp().call("search_tools", json!({ "query": "moody" }), json!({})).await["isError"], false);
     let log = host.log();
     let audited: Vec<_> = log.lines().filter(|line| line.contains("a tool was called over MCP")).collect();

@@ -127,7 +127,8 @@ fn request_beyond_the_joined_ones_is_told_when_to_retry() {
         let fault = ApiError::from(CallError::TooManyJoins { payment: payment.clone(), full, retry_after });
         assert_eq!((fault.code(), fault.retry_after_secs()), (Code::PaymentInProgress, Some(5)));
         assert!(fault.message().contains(text), "{}", fault.message());
-        assert_eq!(fault.error()["paymentId"], payment.as_str());
+        let error = fault.error();
+        assert_eq!((error["paymentId"].as_str(), &error["retryAfterSeconds"]), (Some(payment.as_str()), &json!(5)));
     }
 }
 
