@@ -118,6 +118,9 @@ fn in_commands(error: Error) -> Error {
         "unauthorized" => error.hint("sign in with another credential: tollhouse login"),
         "invalid_request" => with_flags(error),
         "unknown_endpoint" => error.hint("find it: tollhouse list --search WORDS"),
+        "unknown_payment" => {
+            error.hint("before you pay again, look for the charge: tollhouse credits show, or the transfers of your address")
+        }
         "wrong_credit" => error.hint("sign in with another developer credit: tollhouse login"),
         "payout_settings_missing" => {
             Error { message: "no payout address is set".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
@@ -269,6 +272,7 @@ mod tests {
             ("payout_settings_missing", "", "tollhouse payouts settings"),
             ("unauthorized", "send `X-Admin-Token`", "tollhouse login"),
             ("unknown_endpoint", "GET /ai/endpoints?near=NAME lists similar ones", "tollhouse list --search"),
+            ("unknown_payment", "look for the charge in GET /ai/credits", "tollhouse credits show"),
         ] {
             let describe = describe(code, hint);
             assert!(describe.contains(command) && !describe.contains("X-Admin-Token") && !describe.contains("GET "), "{describe}");
