@@ -52,7 +52,7 @@ pub struct Payout {
     /// Why it failed or was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Present if the transaction is also recorded for another payout or for a refund.
+    /// Present if the transaction is also recorded for another payout or for a refund. Names it for admins only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// Name of the builder, null if there is none. Only in the list of all payouts.

@@ -75,6 +75,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let started = Instant::now();
     if let Some(id) = &args.resume {
         let record = records.find(id)?;
+        record.sent.check_key(Clock::default().now())?;
         let (request, host) = record.sent.request()?;
         let sending = Sending {
             session,

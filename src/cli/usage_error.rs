@@ -7,12 +7,14 @@ use clap::{
     Command,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use tollhouse_protocol::JailLayer;
 
 use super::base::Error;
 
 /// Converts a parse error for programs. For people, prints it, or the requested help or version, and ends the process.
 pub(crate) fn usage_error(command: &Command, mut error: clap::Error) -> Error {
     strip_values(&mut error);
+    list_layers(&mut error);
     if !error.use_stderr() || !is_for_programs(command) {
         error.exit();
     }
@@ -37,6 +39,15 @@ fn strip_values(error: &mut clap::Error) {
     let flags = [(" secrets set ", "--env-file FILE"), (" login ", "--credential-file FILE")];
     if let Some((_, flag)) = flags.into_iter().find(|(name, _)| usage.contains(name)) {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![never_an_argument(flag).into()]));
+    }
+}
+
+/// Adds the layers of the jail to an error about `--sandbox-strict` without a value. A wrong value is found later, with the
+/// other settings.
+fn list_layers(error: &mut clap::Error) {
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return };
+    if error.kind() == ErrorKind::InvalidValue && argument.starts_with("--sandbox-strict ") {
+        error.insert(ContextKind::ValidValue, ContextValue::Strings(JailLayer::ALL.map(|layer| layer.to_string()).into()));
     }
 }
 

@@ -34,7 +34,7 @@ pub struct SandboxFlags {
     /// Fork workers from a booted process; they share its memory layout [default: true, or false with --sandbox-strict]
     pub sandbox_zygote: Option<bool> = "TOLLHOUSE_SANDBOX_ZYGOTE" (num_args = 0..=1, default_missing_value = "true"),
     /// Jail layers without which the host does not start, comma-separated; `tollhouse doctor` lists them
-    pub sandbox_strict: Vec<String> = "TOLLHOUSE_SANDBOX_STRICT" (value_delimiter = ','),
+    pub sandbox_strict: Vec<String> = "TOLLHOUSE_SANDBOX_STRICT" (value_delimiter = ',', value_name = "LAYERS"),
     /// User and group ids for workers if the host runs as root, one each [default: 1900000000-1900262143]
     pub sandbox_users: Option<String> = "TOLLHOUSE_SANDBOX_USERS",
     /// Bytes in transit between the host and all workers, shared by builders [default: a sixteenth of the memory, at least 256 MiB]

@@ -85,8 +85,8 @@ codes! {
     UnknownReceipt "unknown_receipt" NOT_FOUND Caller No "No receipt has this id";
     UnknownBuilder "unknown_builder" NOT_FOUND Caller No "No builder has this id";
     UnknownCredit "unknown_credit" NOT_FOUND Caller No "No credit has this id";
-    UnknownPayment "unknown_payment" NOT_FOUND Caller No
-        "No payment with this id has reached a handler on this host, so it was not charged here";
+    UnknownPayment "unknown_payment" NOT_FOUND Caller Unknown
+        "The host has no record of a payment with this id, so it is not known whether it was charged";
     UnknownPayout "unknown_payout" NOT_FOUND Caller No "No payout has this id";
     UnknownSecret "unknown_secret" NOT_FOUND Caller No "The tool has no secret with this name";
     MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED Caller No

@@ -84,14 +84,14 @@ async fn list(ForBuilder(builder, request): ForBuilderReadOnly<Own>, State(http)
     let (packets, next_cursor) = http.payouts.list(&builder.id, request.limit.0, parse_cursor(request.cursor)?.as_ref()).await?;
     let mut payouts = Vec::with_capacity(packets.len());
     for packet in &packets {
-        payouts.push(with_warning(&http, packet).await?);
+        payouts.push(of_builder(&http, packet).await?);
     }
     Ok(Json(PayoutPage { ok: True, payouts, next_cursor }))
 }
 
-/// Converts a payout, with a warning if its transaction is recorded twice.
-async fn with_warning(http: &Services, packet: &Packet) -> Result<api::Payout, ApiError> {
-    let warning = http.payouts.warning(packet).await?;
+/// Converts a payout for its builder, with a warning if its transaction is recorded twice.
+async fn of_builder(http: &Services, packet: &Packet) -> Result<api::Payout, ApiError> {
+    let warning = http.payouts.builders_warning(packet).await?;
     Ok(api::Payout { warning, ..convert::payout(packet) })
 }
 
@@ -106,7 +106,7 @@ async fn one(
     let receipts = http.payouts.receipts(&id, request.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
     let next_cursor = last_if_full(&receipts, request.limit).map(|(last, _)| last.clone());
     let receipts = receipts.into_iter().map(|(receipt_id, net_usd)| PayoutReceipt { receipt_id, net_usd }).collect();
-    Ok(Json(PayoutReceiptPage { ok: True, payout: with_warning(&http, &packet).await?, receipts, next_cursor }))
+    Ok(Json(PayoutReceiptPage { ok: True, payout: of_builder(&http, &packet).await?, receipts, next_cursor }))
 }
 
 query!(Query { status: Option<PayoutStatus>, limit: PageLimit, cursor: Option<String> });
@@ -117,8 +117,8 @@ async fn list_all(Admin(request): Admin<Query>, State(http): State<Http>) -> Jso
     let mut payouts = Vec::with_capacity(packets.len());
     for packet in &packets {
         let name = http.builders.name(&packet.builder_id).await?;
-        let payout = with_warning(&http, packet).await?;
-        payouts.push(api::Payout { builder_name: Some(name.map(|name| name.to_string())), ..payout });
+        let warning = http.payouts.warning(packet).await?;
+        payouts.push(api::Payout { warning, builder_name: Some(name.map(|name| name.to_string())), ..convert::payout(packet) });
     }
     let counts = http.payouts.counts().await?;
     Ok(Json(AllPayoutsPage { ok: True, payouts, next_cursor, counts }))

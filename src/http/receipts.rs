@@ -12,6 +12,10 @@ use crate::{Http, Json, JsonResult, Parts, Request, Route, Services, State, conv
 /// Headers that identify a buyer.
 const OF_BUYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit"];
 
+/// The hint for a payment without a record.
+const LOOK_FOR_CHARGE: &str =
+    "Before you pay again, look for the charge: in GET /ai/credits for a credit, or among the transfers of your address";
+
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/ai/receipts/{id}", "getReceipt", "a signed receipt", receipt)
@@ -48,11 +52,11 @@ async fn receipt(State(http): State<Http>, PathParams(id): PathParams) -> JsonRe
 /// credit used, to the owner of the tool, and to admins.
 async fn payment(State(http): State<Http>, PathParams(id): PathParams, request: Request) -> JsonResult<PaymentResponse> {
     let (parts, _) = request.into_parts();
-    let unknown = || {
-        ApiError::from(Code::UnknownPayment).hint("Read the id from `X-Payment-Id`, the `accepted` event, or an error about the payment")
-    };
-    let id: PaymentId = id.parse().map_err(|_| unknown())?;
-    let state = http.payments.state(&id).await?.ok_or_else(unknown)?;
+    let unknown = |hint: &str| ApiError::from(Code::UnknownPayment).hint(hint);
+    let malformed = |_| unknown("Read the id from `X-Payment-Id`, the `accepted` event, or an error about the payment");
+    let id: PaymentId = id.parse().map_err(malformed)?;
+    // Payments with credit are deleted while their receipts stay, and without a key they have no record while they run.
+    let state = http.payments.state(&id).await?.ok_or_else(|| unknown(LOOK_FOR_CHARGE))?;
     let is_shown = http.payments.is_payer(&id, &offered(&parts.headers)).await? || is_seller(&http, &parts, &state).await?;
     let state = if is_shown { state } else { state.without_purchase() };
     Ok(Json(PaymentResponse { ok: True, payment: state }))

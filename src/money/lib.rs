@@ -74,7 +74,7 @@ pub use self::{
     money_kind::{MoneyKind, MoneyKindError, check_kind, kind_in_use, settle_kind},
     network::{Family, Network, checked_address},
     payment_config::{AcceptedToken, FailedRuns, GasLimits, LEAST_SETTLEMENT, OwedLimits, PaymentConfig, UNRESOLVED_AFTER},
-    payment_offer::{CredentialLookup, CredentialObserver, CreditOffer, OfferedPayment, WireVersion},
+    payment_offer::{CredentialLookup, CredentialObserver, CreditOffer, IDEMPOTENCY_KEY_TTL, OfferedPayment, WireVersion},
     payments::{
         Admission, Admit, BlockRange, PaymentRequest, Payments, ReconcileError, Resolution, ResolutionError, SeenPayment,
         answer::object_of,

@@ -1,11 +1,15 @@
 //! The payment that a caller offers.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::payments::run_limits::RunLimitReached;
+
+/// How long an idempotency key of a credit identifies the same call, from its first use. Afterwards it can be charged
+/// again.
+pub const IDEMPOTENCY_KEY_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 

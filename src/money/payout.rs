@@ -86,7 +86,7 @@ const MOST_COUNTED: usize = 10_000;
 pub struct DecidedPayout {
     /// The payout, as recorded.
     pub packet: Packet,
-    /// The warning if its transaction is also recorded for another payout or for a refund.
+    /// The warning for admins if its transaction is also recorded for another payout or for a refund.
     pub warning: Option<String>,
 }
 
@@ -174,7 +174,7 @@ impl Payouts {
             if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == PayoutStatus::Paid)
                 && let Some(other) = transactions::sent_for(&mut tx, transaction, id.as_str()).await?
             {
-                event.data["transactionAlsoFor"] = json!(other);
+                event.data["warning"] = json!(recorded_twice_elsewhere(&other));
                 warning = Some(recorded_twice(&other));
             }
             move_to(&mut tx, Some(row.value.status), packet.status);
@@ -201,11 +201,20 @@ impl Payouts {
         self.events.event(kind, None, data)
     }
 
-    /// Returns a warning if the transaction of a payout is also recorded for another payout or for a refund.
+    /// Returns a warning for admins if the transaction of a payout is also recorded for another payout or for a refund,
+    /// which it names.
     pub async fn warning(&self, packet: &Packet) -> Result<Option<String>, StoreError> {
+        Ok(self.other_use(packet).await?.as_deref().map(recorded_twice))
+    }
+
+    /// Returns the warning for the builder. It does not name the other payout or receipt, which can be another builder's.
+    pub async fn builders_warning(&self, packet: &Packet) -> Result<Option<String>, StoreError> {
+        Ok(self.other_use(packet).await?.as_deref().map(recorded_twice_elsewhere))
+    }
+
+    async fn other_use(&self, packet: &Packet) -> Result<Option<String>, StoreError> {
         let Some(transaction) = &packet.transaction else { return Ok(None) };
-        let other = transactions::also_sent_for(&*self.store, transaction, packet.id.as_str()).await?;
-        Ok(other.as_deref().map(recorded_twice))
+        transactions::also_sent_for(&*self.store, transaction, packet.id.as_str()).await
     }
 
     /// Returns the builder of a payout.
@@ -239,9 +248,15 @@ impl Payouts {
     }
 }
 
-/// Returns the warning for a transaction that is also recorded for another payout or for a refund.
+/// Returns the warning for admins about a transaction that is also recorded for another payout or for a refund.
 fn recorded_twice(other: &str) -> String {
     format!("the transaction is also recorded for `{other}`; check that it sent both amounts")
+}
+
+/// Returns the same warning for builders.
+fn recorded_twice_elsewhere(other: &str) -> String {
+    let other = if other.starts_with(PayoutId::PREFIX) { "another payout" } else { "a refund" };
+    format!("the transaction is also recorded for {other}; check that it sent this amount")
 }
 
 /// Returns the prefix of a builder's payout keys: the id without the prefix of all builder ids.

@@ -47,7 +47,7 @@ impl JailCheck {
     }
 
     /// Returns the finding about the jail, with `which` as its instance. Without a layer of `strict` a host does not
-    /// start. Without the system call filter a worker is barely confined.
+    /// start. Without another one that the system refuses, workers have less protection than possible.
     pub fn finding(&self, which: impl Into<String>, strict: &[JailLayer]) -> Finding {
         let in_force: Vec<_> = self.report.in_force.iter().map(ToString::to_string).collect();
         let mut text = in_force.join(" ");
@@ -69,7 +69,7 @@ impl JailCheck {
         remedies.extend(others.first().map(|other| format!("{other}: {TIERS}")));
         let level = if self.lacks(strict).next().is_some() {
             Level::Fail
-        } else if self.lacks(&[JailLayer::Seccomp]).next().is_some() {
+        } else if !self.report.refused.is_empty() || self.lacks(&[JailLayer::Seccomp]).next().is_some() {
             Level::Warn
         } else {
             Level::Ok
@@ -161,7 +161,14 @@ mod tests {
         let describe =
             JailCheck { report: JailReport { in_force: vec![JailLayer::Seccomp], refused } }.finding("v8, jail", &[]).to_string();
         let missing = "missing: user_namespace (not allowed here), memory_max pids_max (not supported), cpu_max (Argument list too long (os error 7))";
-        assert!(describe.starts_with(&format!("ok    engine v8, jail: seccomp   {missing}   not of this tier: ")), "{describe}");
+        assert!(describe.starts_with(&format!("warn  engine v8, jail: seccomp   {missing}   not of this tier: ")), "{describe}");
+        let complete = JailReport { in_force: JailLayer::ALL[..JailLayer::ALL.len() - 4].to_vec(), refused: vec![] };
+        let complete = JailCheck { report: complete };
+        assert!(complete.lacks(&[JailLayer::Seccomp]).next().is_none(), "{complete:?}");
+        assert_eq!(complete.finding("v8, jail", &[]).level, Level::Ok);
+        let groups = JailLayer::OF_GROUPS.map(|layer| LayerRefusal { layer, errno: 95 });
+        let without = JailReport { refused: groups.to_vec(), ..complete.report };
+        assert_eq!(JailCheck { report: without }.finding("v8, jail", &[]).level, Level::Warn);
         assert_eq!(examined.lacks(&[JailLayer::Descriptors, JailLayer::Seccomp]).collect::<Vec<_>>(), [&JailLayer::Seccomp]);
     }
 }

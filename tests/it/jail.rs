@@ -66,6 +66,11 @@ fn host_does_not_start_without_a_layer_that_is_named() {
         host.args(["serve", "--listen", "127.0.0.1:0", "--sandbox-strict", strict, "--data"]).arg(data.path());
         host
     };
+    let bare = tollhouse().args(["serve", "--sandbox-strict"]).output().unwrap();
+    let text = String::from_utf8_lossy(&bare.stderr);
+    assert!(bare.status.code() == Some(2) && text.contains("--sandbox-strict <LAYERS>"), "{text}");
+    assert!(JailLayer::ALL.iter().all(|layer| text.contains(&layer.to_string())), "{text}");
+
     let unknown = start("seccomp,walls").output().unwrap();
     let text = String::from_utf8_lossy(&unknown.stderr);
     assert!(!unknown.status.success() && text.contains("`walls` is not a layer of the jail"), "{text}");

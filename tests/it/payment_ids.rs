@@ -43,6 +43,27 @@ async fn a_run_that_a_crash_cut_off_and_the_one_after_it_are_reported_one_paymen
     assert_eq!(host.call_paid("names", &input, &payment).await.is(200).body, answer.body);
 }
 
+/// A call on credit without a key has no record before its debit. Its caller must not conclude that nothing is charged.
+#[tokio::test]
+async fn host_without_a_record_does_not_claim_that_nothing_was_charged() {
+    let host = Host::start().await;
+    let mut tool = js("names", PRICE, NAMES);
+    tool["limits"] = json!({ "wallMs": 60_000 });
+    host.publish(&tool).await;
+    let credit = host.mint(1.0).await;
+    let request = host.request(Method::POST, "/tools/names").header("x-developer-credit", &credit).json(&json!({ "cut": 1 }));
+    let mut stream = Stream::open(request).await;
+    let accepted = loop {
+        let event = stream.next().await.unwrap();
+        if event.name == "accepted" {
+            break event.data;
+        }
+    };
+    let id = accepted["paymentId"].as_str().unwrap();
+    let error = host.get(&format!("/ai/payments/{id}")).await.fails_unsure(404, "unknown_payment", "caller");
+    assert!(error["hint"].as_str().unwrap().contains("GET /ai/credits"), "{error}");
+}
+
 #[tokio::test]
 async fn each_way_to_pay_has_its_names() {
     let host = Host::start().await;

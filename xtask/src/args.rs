@@ -95,6 +95,22 @@ impl Args {
     }
 }
 
+impl Args {
+    /// Parses the arguments of `serve`. All except `--engine` go to the host, with or without `--` before them.
+    pub(crate) fn of_serve(mut words: impl Iterator<Item = String>) -> Result<Self, Failure> {
+        let (mut own, mut rest) = (Vec::new(), Vec::new());
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--" => rest.extend(words.by_ref()),
+                "--engine" => own.extend([word].into_iter().chain(words.next())),
+                _ if word.starts_with("--engine=") => own.push(word),
+                _ => rest.push(word),
+            }
+        }
+        Ok(Self { rest, ..Self::parse(own.into_iter())? })
+    }
+}
+
 /// Returns an environment variable. An empty one counts as unset.
 pub(crate) fn from_env(name: &str) -> Option<String> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned())
@@ -153,6 +169,17 @@ mod tests {
         assert_eq!(args.from, Some(PathBuf::from("older.deb")));
         assert_eq!(args.words, ["payment"]);
         assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);
+    }
+
+    #[test]
+    fn options_of_the_host_need_no_dashes_before_them() {
+        let parse = |words: &[&str]| Args::of_serve(words.iter().map(|word| (*word).to_owned())).unwrap();
+        for words in [&["--engine", "v8", "--data", "/d", "--check"][..], &["--data", "/d", "--engine=v8", "--", "--check"]] {
+            let args = parse(words);
+            assert_eq!((args.engine, args.check), (Some(EngineArg::V8), false));
+            assert_eq!(args.rest, ["--data", "/d", "--check"]);
+        }
+        assert_eq!(parse(&["--", "--engine"]).rest, ["--engine"]);
     }
 
     #[test]

@@ -35,12 +35,15 @@ mod tools;
 mod vendor;
 mod workers;
 
-use std::process::ExitCode;
+use std::{
+    io::{Write as _, stdout},
+    process::ExitCode,
+};
 
 use failure::Failure;
 
 const HELP: &str = "\
-cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release mode and start the host on ./data
+cargo xtask serve [--engine v8|quickjs] [ARGS]           build in release mode and start the host on ./data
 cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   run all tests; CI uses both engines
 cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, compared with a bare axum route
 cargo xtask bench cli                                    help, a local deploy, and a save until the change is served, with their limits
@@ -76,13 +79,17 @@ cargo xtask docs                                         write the tables of the
 cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       search for untrusted input that breaks something
 cargo xtask mutants CRATE [-- ARGS]                      change a crate's code in small ways, and list the changes that no test detects
 
-ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`), to cargo-mutants (`-- --re FILE`), or to libFuzzer. FILTERs are parts of test names.
+ARGS go to `tollhouse serve` (`--listen 127.0.0.1:8080`), to cargo-mutants (`-- --re FILE`), or to libFuzzer. FILTERs are parts of test names.
 You can also set the engine with TOLLHOUSE_ENGINE. The default is V8 if its prebuilt library is available, else QuickJS.";
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
-    let done = match words.next().as_deref() {
-        Some("serve") => args::Args::parse(words).and_then(serve::run),
+    let command = words.next();
+    if let Some(help) = command.as_deref().and_then(|command| asked_help(command, std::env::args().skip(2))) {
+        return show(&help);
+    }
+    let done = match command.as_deref() {
+        Some("serve") => args::Args::of_serve(words).and_then(serve::run),
         Some("test") => args::Args::parse(words).and_then(test::run),
         Some("bench") => args::Args::parse(words).and_then(bench::run),
         Some("soak") => args::Args::parse(words).and_then(|args| soak::run(&args)),
@@ -101,10 +108,7 @@ fn main() -> ExitCode {
         Some("fuzz") => args::Args::parse(words).and_then(|args| fuzz::run(&args)),
         Some("mutants") => args::Args::parse(words).and_then(|args| mutants::run(&args)),
         Some(serve::ANNOUNCE) => serve::announce(words),
-        Some("help" | "--help" | "-h") => {
-            println!("{HELP}");
-            Ok(())
-        }
+        Some("help" | "--help" | "-h") => return show(HELP),
         Some(other) => Err(format!("unknown command `{other}`\n\n{HELP}")),
         None => Err(HELP.to_owned()),
     };
@@ -117,9 +121,36 @@ fn main() -> ExitCode {
     }
 }
 
+/// Returns the help of a command if its arguments ask for it, or all of it if the command has none.
+fn asked_help(command: &str, words: impl Iterator<Item = String>) -> Option<String> {
+    let mut own = words.take_while(|word| word != "--");
+    if command == serve::ANNOUNCE || !own.any(|word| matches!(word.as_str(), "--help" | "-h")) {
+        return None;
+    }
+    let lines: Vec<_> = HELP.lines().filter(|line| line.split_whitespace().nth(2) == Some(command)).collect();
+    Some(if lines.is_empty() { HELP.to_owned() } else { lines.join("\n") })
+}
+
+/// Prints a text. A reader that has seen enough can close the pipe, which is no failure.
+fn show(text: &str) -> ExitCode {
+    _ = writeln!(stdout(), "{text}");
+    ExitCode::SUCCESS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_command_has_its_own_help() {
+        let asked = |command: &str, words: &[&str]| asked_help(command, words.iter().map(|word| (*word).to_owned()));
+        let help = asked("crash", &["--help"]).unwrap();
+        assert!(help.starts_with("cargo xtask crash ") && help.lines().count() == 1, "{help}");
+        assert_eq!(asked("bench", &["call", "-h"]).unwrap().lines().count(), bench::SUBJECTS.len());
+        assert_eq!(asked("nothing", &["--help"]).as_deref(), Some(HELP));
+        assert_eq!(asked("fuzz", &["frame", "--", "--help"]), None);
+        assert_eq!(asked("test", &["help"]), None);
+    }
 
     #[test]
     fn help_lists_every_benchmark() {

@@ -62,7 +62,7 @@ fn welcome(url: &str, data: &str) -> String {
         None => "in the file admin-token of the data folder".to_owned(),
     };
     format!(
-        "\n  catalogue    {url}/ai/endpoints\n  admin token  {token}\n  try          curl -s {url}/tools/receipt-echo-free -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'\n"
+        "\n  catalog      {url}/ai/endpoints\n  admin token  {token}\n  try          curl -s {url}/tools/receipt-echo-free -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'\n"
     )
 }
 

@@ -118,6 +118,9 @@ fn in_commands(error: Error) -> Error {
         "unauthorized" => error.hint("sign in with another credential: tollhouse login"),
         "invalid_request" => with_flags(error),
         "unknown_endpoint" => error.hint("find it: tollhouse list --search WORDS"),
+        "unknown_payment" => {
+            error.hint("before you pay again, look for the charge: tollhouse credits show, or the transfers of your address")
+        }
         "wrong_credit" => error.hint("sign in with another developer credit: tollhouse login"),
         "insufficient_credit" => error.hint("use another credit, or ask an admin to top it up: tollhouse credits top-up"),
         "budget_exceeded" => error.hint("set the budget again with all its limits: tollhouse credits budget   see it: tollhouse credits"),
@@ -280,6 +283,7 @@ mod tests {
             ("unknown_endpoint", "GET /ai/endpoints?near=NAME lists similar ones", "tollhouse list --search"),
             ("budget_exceeded", "An admin can raise it: PUT /ai/credits/budget", "tollhouse credits budget"),
             ("settlement_unknown", "Check GET /ai/payments/pmt_1 for the result", "tollhouse payment pmt_1"),
+            ("unknown_payment", "look for the charge in GET /ai/credits", "tollhouse credits show"),
         ] {
             let describe = describe(code, hint);
             assert!(describe.contains(command) && !describe.contains("X-Admin-Token") && !describe.contains("GET "), "{describe}");

@@ -16,11 +16,11 @@ use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
 use tollhouse_api::PaymentState;
 use tollhouse_base::{clock::Timestamp, fsync_dir::sync_entry};
-use tollhouse_money::PaymentId;
+use tollhouse_money::{IDEMPOTENCY_KEY_TTL, PaymentId};
 use tollhouse_tool::MicroUsd;
 
 use super::{PaymentTarget, Request};
-use crate::base::{Error, Result, private_files};
+use crate::base::{Error, Exit, Result, private_files};
 
 /// Maximum number of records that are kept, and the days that they are kept.
 const MAX: usize = 1_000;
@@ -94,6 +94,23 @@ impl SentPayment {
             token: None,
             timeout_secs: 0,
         }
+    }
+
+    /// Checks that the host still recognizes the payment if it is sent again. The key of a call on credit expires, and then
+    /// the same key is charged again. A signed payment can be charged only once.
+    ///
+    /// # Errors
+    ///
+    /// The key has expired: nothing may be sent.
+    pub(crate) fn check_key(&self, now: Timestamp) -> Result {
+        if !self.by_credit || now < self.made_at.plus(IDEMPOTENCY_KEY_TTL) {
+            return Ok(());
+        }
+        let days = IDEMPOTENCY_KEY_TTL.as_secs() / (24 * 60 * 60);
+        let message =
+            format!("payment {} is older than {days} days, so the host could charge it again.  Nothing was sent", self.payment_id);
+        let hint = "look for the charge: tollhouse credits show   call and pay again: --again, without --resume";
+        Err(Error::new(Exit::Unknown, message).hint(hint))
     }
 
     /// Returns the request to send it again.

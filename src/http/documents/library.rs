@@ -139,7 +139,7 @@ fn errors() -> Draft {
         | `retryAfterSeconds` | Seconds to wait before a retry, as in `Retry-After`. Not every error has it. |\n\
         | `hint` | What to do next. Not every error has one. |\n\n\
         An error with `charged: false` costs nothing.\n\
-        If `charged` is `\"unknown\"`, `GET /ai/payments/{id}` reports what became of the payment.\n\
+        If `charged` is `\"unknown\"`, `GET /ai/payments/{id}` reports what became of the payment, until it expires.\n\
         If `charged` is `true`, the payment was charged exactly once.\n\n"
         .to_owned();
     for row in codes {

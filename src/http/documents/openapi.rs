@@ -25,7 +25,8 @@ use crate::Services;
 const GUIDANCE: &str = "Paid tools answer 402 with an x402 challenge: v2 in the PAYMENT-REQUIRED header, v1 in the body. Repeat the same request \
     with PAYMENT-SIGNATURE (v2) or X-PAYMENT (v1), or with X-Developer-Credit. Only a result that matches the tool's output schema is charged. \
     Tools with `extra.paymentFlow` `upfront` are charged before they run. After a lost answer, send the same payment with the same request again: \
-    it is never charged twice, and GET /ai/payments/{id} reports what became of it. GET /ai/endpoints searches the whole catalog (q, tag, \
+    it is never charged twice. A credit's Idempotency-Key expires after 7 days, and can be charged again then. \
+    GET /ai/payments/{id} reports what became of a payment. GET /ai/endpoints searches the whole catalog (q, tag, \
     price, maxPriceUsd). This document has the paid tools that are called most. ?tools=a,b selects tools by slug, ?tag= selects them by tag, \
     and `x-next` is the address of the first page of all tools. The same tools speak MCP at /ai/mcp. Every operation, including management, \
     is in /docs/openapi.json. /llms.txt lists all documents.";

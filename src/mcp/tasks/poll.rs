@@ -81,7 +81,9 @@ impl Tasks {
             HeldPaymentEnd::Lost => Some(TaskState::Failed(lost(record.payment.as_ref().expect("only payments have answers to lose")))),
             HeldPaymentEnd::Open | HeldPaymentEnd::NotYet | HeldPaymentEnd::Running { .. } => None,
             HeldPaymentEnd::Owed(_) if !is_alive => record.payment.as_ref().map(|payment| TaskState::Failed(owed(payment))),
-            HeldPaymentEnd::Without | HeldPaymentEnd::NotKept if !is_alive => Some(TaskState::Failed(restarted(record.payment.as_ref()))),
+            HeldPaymentEnd::Without if !is_alive => Some(TaskState::Failed(restarted(record.payment.as_ref()))),
+            // It was charged, and its answer has expired.
+            HeldPaymentEnd::NotKept if !is_alive => Some(TaskState::Failed(restarted(None))),
             HeldPaymentEnd::Owed(_) | HeldPaymentEnd::Without | HeldPaymentEnd::NotKept => None,
         })
     }

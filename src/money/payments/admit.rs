@@ -15,8 +15,9 @@ use super::{
     verifications::Verification,
 };
 use crate::{
-    CallTerms, Credit, CreditOffer, OfferedPayment, OfferedX402, OwedPayment, PaymentId, PaymentState, Refusal, SettleOutcome,
-    StartedSettlement, VerifyResult, WireVersion, payment_offer::checked_key, terms::SETTLE_MARGIN, x402::offer::ShownPayment,
+    CallTerms, Credit, CreditOffer, IDEMPOTENCY_KEY_TTL, OfferedPayment, OfferedX402, OwedPayment, PaymentId, PaymentState, Refusal,
+    SettleOutcome, StartedSettlement, VerifyResult, WireVersion, payment_offer::checked_key, terms::SETTLE_MARGIN,
+    x402::offer::ShownPayment,
 };
 
 /// Maximum remaining validity of an authorization, since its record must be kept that long. Clients sign for the
@@ -25,9 +26,6 @@ const MAX_VALIDITY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Timeout for reading a balance, concurrently with the verification.
 const BALANCE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long an idempotency key of a credit identifies the same call, from its first use.
-const KEY_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl Payments {
     /// Verifies an offered payment, and reserves it for the request with this [`binding`](super::binding()). Payments
@@ -254,7 +252,7 @@ impl Payments {
             Ok(held) => held,
             Err(refusal) => return self.known_or_refused(&id, &digest, request.binding, refusal).await,
         };
-        let tail = ExpiryInfo::new(self.clock.now().plus(KEY_TTL).0, None);
+        let tail = ExpiryInfo::new(self.clock.now().plus(IDEMPOTENCY_KEY_TTL).0, None);
         self.reserve(self.admission(id, PaymentRecord::reserved(request.binding, digest, tail, self.clock.now()), means, held)).await
     }
 

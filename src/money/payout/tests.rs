@@ -211,6 +211,9 @@ async fn decision_carries_the_warning_about_its_transaction() {
         let DecidedPayout { packet, warning } = fixture.payouts.decide(&id, &paid).await.unwrap();
         assert_eq!(warning, before.as_ref().map(|before| recorded_twice(before.as_str())));
         assert_eq!(warning, fixture.payouts.warning(&packet).await.unwrap());
+        let for_builder = fixture.payouts.builders_warning(&packet).await.unwrap();
+        assert_eq!(for_builder.is_some(), before.is_some());
+        assert!(for_builder.is_none_or(|text| text.contains("another payout") && !text.contains(PayoutId::PREFIX)));
         before = Some(id);
     }
 }

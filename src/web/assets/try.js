@@ -163,7 +163,8 @@ async function state(id) {
   if (!id) return "";
   try {
     const answer = await fetch(new URL(`../../ai/payments/${encodeURIComponent(id)}`, import.meta.url), { headers: { accept: "application/json" } });
-    if (answer.status === 404) return "never sent";
+    // A call on credit without a key has no record while it runs.
+    if (answer.status === 404) return "unknown";
     return (await answer.json()).payment?.state ?? "unknown";
   } catch {
     return "unknown";

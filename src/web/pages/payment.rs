@@ -11,7 +11,10 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams) -> PageRe
     let source = format!("/ai/payments/{}", segment(&id));
     let answer = match visitor.get::<PaymentResponse>(&source).await {
         Err(refused) if refused.is(Code::UnknownPayment) => {
-            let lead = html! { "No payment called " code { (text::first(&id, 100)) } " has reached a tool on this host, so nothing was charged for it." };
+            let lead = html! {
+                "No payment called " code { (text::first(&id, 100)) } " is stored on this host. It is not known whether it was charged. "
+                "Before you pay again, look for the charge among the movements of your credit, or among the transfers of your address."
+            };
             return Ok(not_found(&visitor, "No payment has this id", &lead).await);
         }
         answer => answer?,

@@ -370,10 +370,20 @@ async fn a_credit_pays_within_the_same_limits_and_once() {
     losing.lose(true);
     let id = printed(&shell.run(&call).await.is(6).stderr);
     losing.lose(false);
-    let stored = fs::read_to_string(shell.home().join(format!("state/tollhouse/payments/{id}.jsonl"))).unwrap();
+    let record = shell.home().join(format!("state/tollhouse/payments/{id}.jsonl"));
+    let stored = fs::read_to_string(&record).unwrap();
     assert!(!stored.contains(&credit), "the credit is stored in one place");
     let ran = shell.run(&["call", "--resume", &id]).await.is(0).stderr_text(r#"{"summary":"7 steps in 2 h: c."}"#);
     ran.warned("paid $0.003 by credit  rcpt_…  pmt_…  … s");
+    assert_eq!(host.credit_balance(&credit).await, 997_000);
+    // After 7 days, the host no longer knows the key, and would charge it again.
+    let (before, after) = stored.split_once(r#""madeAt":""#).unwrap();
+    let after = after.split_once('"').unwrap().1;
+    fs::write(&record, format!(r#"{before}"madeAt":"2020-01-01T00:00:00.000Z"{after}"#)).unwrap();
+    shell.run(&["call", "--resume", &id]).await.is(6).stderr_text("").warned(&format!(
+        "unknown: Payment {id} is older than 7 days, so the host could charge it again.  Nothing was sent\n\
+         look for the charge: tollhouse credits show   call and pay again: --again, without --resume"
+    ));
     assert_eq!(host.credit_balance(&credit).await, 997_000);
     shell.run(&["call", &format!("{}/elsewhere", host.url), "--credit"]).await.is(2);
 }

@@ -15,6 +15,10 @@ async fn each_kind_of_end_has_its_code() {
     let shell = Shell::builder(&host, &key);
     shell.run(&["list"]).await.is(0);
     shell.run(&["show", "nothing"]).await.is(1);
+    shell.run(&["payment", &format!("pmt_{}", "0".repeat(32))]).await.is(6).warned(
+        "unknown: The host has no record of a payment with this id, so it is not known whether it was charged\n\
+         before you pay again, look for the charge: tollhouse credits show, or …\n(unknown_payment, req_…)",
+    );
     for words in
         [&["shwo"][..], &["show", "NO SLUG"], &["list", "--limit", "0"], &["logs"], &["list", "--url", "ftp://a"], &["delete", "theirs"]]
     {

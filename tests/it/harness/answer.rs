@@ -92,10 +92,22 @@ impl Answer {
     /// Returns its `error`.
     #[track_caller]
     pub fn fails(&self, status: u16, code: &str, fault: &str) -> Value {
+        self.fails_with(status, code, fault, &json!(false))
+    }
+
+    /// Panics unless this is the envelope of an error that does not claim whether anything was
+    /// charged. Returns its `error`.
+    #[track_caller]
+    pub fn fails_unsure(&self, status: u16, code: &str, fault: &str) -> Value {
+        self.fails_with(status, code, fault, &json!("unknown"))
+    }
+
+    #[track_caller]
+    fn fails_with(&self, status: u16, code: &str, fault: &str, charged: &Value) -> Value {
         let body = self.json();
         assert_eq!((self.status, &body["error"]["code"], &body["error"]["fault"]), (status, &code.into(), &fault.into()), "{self:?}");
         assert_eq!(body["ok"], false);
-        assert_eq!(body["error"]["charged"], false, "{self:?}");
+        assert_eq!(body["error"]["charged"], *charged, "{self:?}");
         assert_eq!(body["error"]["requestId"], self.has("x-request-id"));
         assert!(body["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{self:?}");
         let wait = self.header("retry-after").map(|seconds| seconds.parse::<u64>().unwrap());

@@ -441,11 +441,11 @@ impl Host {
         micros(&self.get(&format!("/dev/faucet?address={address}")).await.is(200).json()["balanceUsd"])
     }
 
-    /// Returns the state of a payment for an admin, or `None` if the host never reserved it.
+    /// Returns the state of a payment for an admin, or `None` if the host has no record of it.
     pub async fn payment(&self, id: &str) -> Option<Value> {
         let answer = self.send(self.request(Method::GET, &format!("/ai/payments/{id}")).header("x-admin-token", &self.admin)).await;
         if answer.status == 404 {
-            answer.fails(404, "unknown_payment", "caller");
+            answer.fails_unsure(404, "unknown_payment", "caller");
             return None;
         }
         Some(answer.is(200).json()["payment"].clone())

@@ -168,6 +168,22 @@ mod tests {
     }
 
     #[test]
+    fn words_of_evaluators_find_the_pages_of_their_subject() {
+        for (query, page) in [
+            ("exactly once", "one-payment-one-run"),
+            ("what happens if the host crashes", "one-payment-one-run"),
+            ("what happens if the host crashes", "storage"),
+            ("data loss", "storage"),
+            ("RPO", "storage"),
+            ("p99", "scale"),
+            ("benchmarks", "scale"),
+        ] {
+            let hits = found(query);
+            assert!(hits.iter().take(5).any(|hit| hit.name == page), "{query}: {hits:?}");
+        }
+    }
+
+    #[test]
     fn search_has_one_match_for_each_page_and_none_for_stop_words() {
         let hits = found("payment");
         let mut names: Vec<_> = hits.iter().map(|hit| hit.name.clone()).collect();

@@ -32,7 +32,8 @@ pub(super) async fn show(request: &CallRequest<'_>, pays: &PaymentSource, code: 
     let state = match &id {
         Some(id) => match request.visitor.without_session().get::<PaymentResponse>(&format!("/ai/payments/{}", segment(id))).await {
             Ok(answer) => Some(answer.payment.state),
-            Err(refused) if refused.is(Code::UnknownPayment) => Some(PaymentState::Released),
+            // The host deletes a payment that bought no run.
+            Err(refused) if refused.is(Code::UnknownPayment) && is_uncharged(code) => Some(PaymentState::Released),
             Err(_) => None,
         },
         None => None,
@@ -41,6 +42,11 @@ pub(super) async fn show(request: &CallRequest<'_>, pays: &PaymentSource, code: 
     let main = request.visitor.render(|| failure.view()).await?;
     let page = Page { status: answer.status, unlisted: true, ..request.tool.page("No answer from", main) };
     Ok(request.visitor.show(page).await)
+}
+
+/// Returns whether nothing was charged if a call ended with this error. Another call can charge a payment in progress.
+fn is_uncharged(code: Code) -> bool {
+    code.row().charged == Charged::No && code != Code::PaymentInProgress
 }
 
 struct Failure<'a> {
@@ -57,11 +63,10 @@ struct Failure<'a> {
 impl Failure<'_> {
     /// Returns whether the payment may still be charged.
     fn is_open(&self) -> bool {
-        let is_uncharged = self.code.row().charged == Charged::No && self.code != Code::PaymentInProgress;
         match self.state {
             Some(PaymentState::Reserved | PaymentState::Settling | PaymentState::Unresolved) => true,
             Some(PaymentState::Released | PaymentState::Refused | PaymentState::Settled | PaymentState::Owed) => false,
-            None => !is_uncharged && *self.pays != PaymentSource::Nothing,
+            None => !is_uncharged(self.code) && *self.pays != PaymentSource::Nothing,
         }
     }
 

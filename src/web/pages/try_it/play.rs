@@ -92,7 +92,7 @@ impl SentState {
     }
 }
 
-/// Returns the state of a payment, or `None` if it was never sent.
+/// Returns the state of an x402 payment, or `None` if it was never charged: those that moved tokens are never deleted.
 async fn state(visitor: &Visitor, id: &str) -> Option<SentState> {
     match visitor.without_session().get::<PaymentResponse>(&format!("/ai/payments/{}", segment(id))).await {
         Ok(answer) => Some(SentState::Known(answer.payment.state)),
