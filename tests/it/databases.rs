@@ -24,6 +24,8 @@ async fn paid_answer_outlives_kills_of_the_host_and_the_database() {
     host.restart().await;
     let again = host.call_paid("pay", &input, &payment).await.is(200);
     assert_eq!((again.json(), again.receipt_id()), (paid.json(), paid.receipt_id()), "one payment, one answer");
+    // Neither the first start, which creates the tables, nor the second one.
+    assert!(!host.log().contains("already exists"), "{}", host.log());
     let receipt = host.receipt(&paid.receipt_id()).await;
 
     server.kill9();
