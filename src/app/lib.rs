@@ -417,7 +417,8 @@ fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<
 #[boxed]
 pub async fn reach(money: &MoneySettings) -> Vec<(&'static str, ReachReport)> {
     let strangers = FacilitatorAccess::default();
-    let requests = sites(money, &strangers).into_iter().map(|site| async move { (site.network.caip2, site.reach().await) });
+    let gas_key = money.gas_key.as_ref().map(HiddenValue::expose);
+    let requests = sites(money, &strangers).into_iter().map(|site| async move { (site.network.caip2, site.reach(gas_key).await) });
     join_all(requests).await
 }
 

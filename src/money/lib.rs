@@ -67,7 +67,7 @@ pub use self::{
         BurnedGas, Facilitator, GasFunds, NOT_SERVED, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
         by_network::Facilitators,
         kind::{
-            FacilitatorAccess, FacilitatorKind, FacilitatorParts, FacilitatorSite, ReachReport,
+            FacilitatorAccess, FacilitatorKind, FacilitatorParts, FacilitatorSite, GasAccount, ReachReport, gas_address,
             ledger::{Ledger, LedgerError},
         },
     },

@@ -3,6 +3,7 @@
 
 mod engine;
 mod findings;
+mod nodes;
 mod objects;
 mod profile;
 mod public;
@@ -205,6 +206,7 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
     };
     let reached = app::reach(&settings).await;
     let mut found: Vec<_> = reached.iter().cloned().map(describe).collect();
+    found.extend(reached.iter().flat_map(|(network, reached)| nodes::examine(network, reached)));
     found.extend(reached.into_iter().filter_map(|(network, reached)| {
         let text = format!("the node does not estimate gas, so payments cannot be simulated and are refused: {}", reached.no_estimate?);
         Some(Finding::warn("gas", text, "set another node in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS").of(network))
