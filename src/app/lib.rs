@@ -10,6 +10,7 @@ mod jobs;
 mod keys;
 mod migration;
 mod object_check;
+mod payment_settings;
 mod services;
 mod stores;
 
@@ -59,10 +60,12 @@ pub use self::{
     keys::KeysError,
     migration::{migrate, stay},
     object_check::sample_objects,
-    stores::money_in,
+    payment_settings::PaymentSettingsError,
+    stores::{DatabaseMoney, money_in},
 };
 use self::{
     object_check::ObjectCheck,
+    payment_settings::SharedSettings,
     services::Services,
     stores::{is_free, is_here, make_folder, note_last_sale, open_database, open_movable, store_of},
 };
@@ -121,6 +124,8 @@ impl App {
         let signer = keys::signer(&settings.home.secrets, data, &*store).await?;
         let ring = keys::ring(&settings.home.secrets, data)?;
         keys::agree_with_replicas(&replica, &admin, &signer, &ring).await?;
+        let shared_settings = SharedSettings::of(&settings.money)?;
+        shared_settings.agree(&replica).await?;
         let token = admin.id();
         let signer = Arc::new(signer.with_format(settings.money.offer_format));
         let receipt_keys = PublishedKeys::open(Arc::clone(&store), Arc::clone(&signer)).await.map_err(StartError::Receipts)?;
@@ -285,6 +290,10 @@ impl App {
         app.services.replica.follow(Arc::clone(&app.services.catalog) as _).await.map_err(StartError::Replica)?;
         keys::agree_on_token(&app.services.replica, token).await?;
         if let Err(error) = settle_kind(&*app.services.store, &app.services.replica, money).await {
+            app.services.replica.leave().await;
+            return Err(error.into());
+        }
+        if let Err(error) = shared_settings.announce(&app.services.replica).await {
             app.services.replica.leave().await;
             return Err(error.into());
         }

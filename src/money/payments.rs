@@ -48,7 +48,7 @@ use tollhouse_tool::MicroUsd;
 pub use self::{
     consistency::check_payments,
     reconcile::{BlockRange, ReconcileError},
-    unresolved::{Resolution, ResolutionError},
+    unresolved::{Resolution, ResolutionError, summarize_unresolved},
 };
 use super::{
     AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, OfferedX402, PaymentConfig, PaymentId,

@@ -134,6 +134,10 @@ async fn doctor_compares_the_money_of_a_database_with_the_settings() {
     Payer::funded(&host, 1.0).await;
     let (same, other) = (doctor(&[]), doctor(&real));
     assert!(same.contains("\nok    database: the store contains play money, as the settings say\n"), "{same}");
+    assert!(same.contains("\nok    database: its hosts have the same settings for payments\n"), "{same}");
+    assert!(same.contains("\nok    settlements: no unresolved settlements\n"), "{same}");
+    let recipient = doctor(&["--pay-to", PAY_TO]);
+    assert!(recipient.contains(&format!("\nfail  database: the `payTo` of eip155:84532 is `USDC to {PAY_TO}` here, and ")), "{recipient}");
     assert!(other.contains("\nfail  database: the store contains play money, and the settings are for real money"), "{other}");
 }
 

@@ -136,6 +136,12 @@ impl FacilitatorKind {
         self == Self::Evm
     }
 
+    /// Returns the identity of a facilitator in intents: its kind, and its URL without secrets if it is remote.
+    pub fn identity(self, url: Option<&str>) -> String {
+        let url = url.filter(|_| self == Self::Http).and_then(|url| Url::parse(url).ok());
+        url.map_or_else(|| self.to_string(), identity_of)
+    }
+
     /// Returns whether it settles on networks of this family.
     pub fn settles_on(self, family: Family) -> bool {
         self == Self::Http || matches!(family, Family::Evm { .. })
@@ -178,12 +184,6 @@ impl FacilitatorSite<'_> {
             FacilitatorKind::Evm => self.chain(gas_key).await,
         };
         reached.unwrap_or_else(failing)
-    }
-
-    /// Returns the identity of the facilitator, which all hosts of a store must share: its kind, and its URL without secrets.
-    pub fn identity(&self) -> String {
-        let url = self.url.filter(|_| self.kind == FacilitatorKind::Http).and_then(|url| Url::parse(url).ok());
-        url.map_or_else(|| self.kind.to_string(), identity_of)
     }
 
     /// Checks the node that settlements of a remote facilitator are looked up on, if there is one.
@@ -289,5 +289,7 @@ mod tests {
         let kinds = [FacilitatorKind::Simulated, FacilitatorKind::Http, FacilitatorKind::Evm];
         assert_eq!(kinds.map(|kind| kind.to_string()), ["simulated", "http", "evm"]);
         assert_eq!(kinds.map(FacilitatorKind::sends_transactions), [false, false, true]);
+        let url = Some("https://user:key@x402.example/v2/?key=1");
+        assert_eq!(kinds.map(|kind| kind.identity(url)), ["simulated", "http https://x402.example/v2", "evm"]);
     }
 }
