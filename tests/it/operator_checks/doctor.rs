@@ -79,7 +79,7 @@ async fn doctor_shows_whether_a_facilitator_settles_on_the_networks_of_the_setti
     }
 }
 
-/// What a node of Base Sepolia answers.
+/// The answers of a node of Base Sepolia.
 #[derive(Clone, Copy)]
 struct NodeAnswers {
     estimates: bool,
