@@ -32,7 +32,7 @@ pub struct Health<U = UnpaidHealth, S = SandboxHealth> {
     pub payment: Value,
     /// The state of the only facilitator.
     pub facilitator: Option<Value>,
-    /// The state of each facilitator.
+    /// The state of each facilitator, by network: `status`, and its last answers `lastVerify` and `lastSettle`.
     pub facilitators: Value,
     /// Number of settlements in progress.
     pub open_settlements: usize,

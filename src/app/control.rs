@@ -10,11 +10,12 @@ use tokio::{io::AsyncReadExt as _, net::UnixStream, sync::mpsc};
 pub use tollhouse_backup::control::{SampledObjects, Unresolved, ask_unresolved};
 use tollhouse_backup::{
     BackupError, Header, Ids,
-    control::{self, ControlEvent, ControlRequest},
+    control::{self, ControlEvent, ControlRequest, MAX_UNRESOLVED},
     write_dump,
 };
 use tollhouse_base::error_chain::full_message;
 use tollhouse_config::Home;
+use tollhouse_money::summarize_unresolved;
 use tollhouse_objects::BucketLocation;
 use tollhouse_store::live_migration::MigratableStore;
 
@@ -24,8 +25,6 @@ use super::{migration, services::Services};
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum unread progress messages.
 const MAX_PENDING_STEPS: usize = 16;
-/// Maximum number of unresolved settlements to count.
-const MAX_UNRESOLVED: usize = 1_000;
 /// Bytes per write.
 const WRITE_BUFFER_BYTES: usize = 256 * 1024;
 
@@ -81,7 +80,7 @@ async fn answer(services: &Services, store: Arc<MigratableStore>, objects: Bucke
             .await
         }
         ControlRequest::Unresolved => {
-            let (count, oldest) = services.payments.summarize_unresolved(MAX_UNRESOLVED).await?;
+            let (count, oldest) = summarize_unresolved(&*services.store, MAX_UNRESOLVED).await?;
             control::write_event(&mut stream, &Unresolved { count, max: MAX_UNRESOLVED, oldest }).await.map_err(removed)
         }
         ControlRequest::Objects => control::write_event(&mut stream, &services.object_check.last()).await.map_err(removed),

@@ -8,7 +8,7 @@ use tollhouse_objects::BucketError;
 use tollhouse_replica::JoinError;
 use tollhouse_store::postgres;
 
-use super::keys::KeysError;
+use super::{keys::KeysError, payment_settings::PaymentSettingsError};
 
 /// Why a host does not start. Each message is one sentence, with the cause as its source.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +48,8 @@ pub enum StartError {
     Payment(#[source] tollhouse_money::ConfigError),
     #[error(transparent)]
     Money(#[from] tollhouse_money::MoneyKindError),
+    #[error(transparent)]
+    PaymentSettings(#[from] PaymentSettingsError),
     #[error("the catalog cannot be opened")]
     Catalog(#[source] tollhouse_catalog::PublishError),
     #[error("the receipts could not be read")]

@@ -101,7 +101,7 @@ async fn another_token(replica: &Replica, ours: &str) -> Result<Option<String>, 
 }
 
 fn other_token(ours: String, theirs: String) -> KeysError {
-    let how = "TOLLHOUSE_ADMIN_TOKEN, or `admin-token` in the data folder; you can replace it once all hosts are stopped";
+    let how = "TOLLHOUSE_ADMIN_TOKEN_FILE, TOLLHOUSE_ADMIN_TOKEN, or `admin-token` in the data folder; you can replace it once all hosts are stopped";
     KeysError::Other { what: "admin token", how, own_key: ours, stored_key: theirs }
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn agree_with_replicas(replica: &Replica, admin: &Token, signer
     if signer.is_retired(&theirs) {
         replica.agree_on(RECEIPT_KEY, signer.kid()).await?;
     } else if theirs != signer.kid() {
-        let how = "TOLLHOUSE_RECEIPT_KEY, or `receipt-key.pem` in the data folder";
+        let how = "TOLLHOUSE_RECEIPT_KEY_FILE, TOLLHOUSE_RECEIPT_KEY, or `receipt-key.pem` in the data folder";
         return Err(KeysError::Other { what: "receipt key", how, own_key: signer.kid().to_owned(), stored_key: theirs });
     }
     let ours = ring.current().id();
@@ -130,6 +130,6 @@ pub(super) async fn agree_with_replicas(replica: &Replica, admin: &Token, signer
     if ring.has(&theirs) {
         return Ok(());
     }
-    let how = "TOLLHOUSE_MASTER_KEY, or `master-key` in the data folder";
+    let how = "TOLLHOUSE_MASTER_KEY_FILE, TOLLHOUSE_MASTER_KEY, or `master-key` in the data folder";
     Err(KeysError::Other { what: "master key", how, own_key: ours.to_owned(), stored_key: theirs })
 }

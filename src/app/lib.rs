@@ -10,6 +10,7 @@ mod jobs;
 mod keys;
 mod migration;
 mod object_check;
+mod payment_settings;
 mod services;
 mod stores;
 
@@ -59,10 +60,12 @@ pub use self::{
     keys::KeysError,
     migration::{migrate, stay},
     object_check::sample_objects,
-    stores::money_in,
+    payment_settings::PaymentSettingsError,
+    stores::{DatabaseMoney, money_in},
 };
 use self::{
     object_check::ObjectCheck,
+    payment_settings::SharedSettings,
     services::Services,
     stores::{is_free, is_here, make_folder, note_last_sale, open_database, open_movable, store_of},
 };
@@ -121,6 +124,8 @@ impl App {
         let signer = keys::signer(&settings.home.secrets, data, &*store).await?;
         let ring = keys::ring(&settings.home.secrets, data)?;
         keys::agree_with_replicas(&replica, &admin, &signer, &ring).await?;
+        let shared_settings = SharedSettings::of(&settings.money)?;
+        shared_settings.agree(&replica).await?;
         let token = admin.id();
         let signer = Arc::new(signer.with_format(settings.money.offer_format));
         let receipt_keys = PublishedKeys::open(Arc::clone(&store), Arc::clone(&signer)).await.map_err(StartError::Receipts)?;
@@ -288,6 +293,10 @@ impl App {
             app.services.replica.leave().await;
             return Err(error.into());
         }
+        if let Err(error) = shared_settings.announce(&app.services.replica).await {
+            app.services.replica.leave().await;
+            return Err(error.into());
+        }
         app.services.exchange();
         app.services.replica.wait_until_counted().await;
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
@@ -417,7 +426,8 @@ fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<
 #[boxed]
 pub async fn reach(money: &MoneySettings) -> Vec<(&'static str, ReachReport)> {
     let strangers = FacilitatorAccess::default();
-    let requests = sites(money, &strangers).into_iter().map(|site| async move { (site.network.caip2, site.reach().await) });
+    let gas_key = money.gas_key.as_ref().map(HiddenValue::expose);
+    let requests = sites(money, &strangers).into_iter().map(|site| async move { (site.network.caip2, site.reach(gas_key).await) });
     join_all(requests).await
 }
 

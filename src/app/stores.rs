@@ -6,10 +6,13 @@ use std::{
 };
 
 use tollhouse_backup as backup;
-use tollhouse_backup::{BackupError, Departure, FillMode};
+use tollhouse_backup::{
+    BackupError, Departure, FillMode,
+    control::{MAX_UNRESOLVED, Unresolved},
+};
 use tollhouse_base::{boxed, fsync_dir};
-use tollhouse_config::{Home, selects_database};
-use tollhouse_money::{MoneyKind, kind_in_use, receipt};
+use tollhouse_config::{Home, MoneySettings, selects_database};
+use tollhouse_money::{MoneyKind, kind_in_use, receipt, summarize_unresolved};
 use tollhouse_replica::Replica;
 use tollhouse_store::{
     Store,
@@ -18,7 +21,10 @@ use tollhouse_store::{
     sled::{SledConfig, SledStore},
 };
 
-use super::error::StartError;
+use super::{
+    error::StartError,
+    payment_settings::{self, PaymentSettingsError},
+};
 
 /// Creates the data folder, with access only for its owner.
 pub(super) fn make_folder(data: &Path) -> Result<(), StartError> {
@@ -75,14 +81,29 @@ pub(super) async fn open_database(database: &PostgresConfig) -> Result<Arc<dyn S
     Ok(Arc::new(PostgresStore::open(database.clone()).await.map_err(StartError::Database)?))
 }
 
-/// Returns the kind of money in a database's store, or `None` if it contains none. Does not create a store.
+/// The money in a database's store, and the settings of its hosts.
+#[derive(Debug)]
+pub struct DatabaseMoney {
+    /// The kind of its money, or `None` if it contains none.
+    pub kind: Option<MoneyKind>,
+    /// The unresolved settlements.
+    pub unresolved: Unresolved,
+    /// Whether live hosts have the given settings of payments. False if no host lives.
+    pub shared: Result<bool, PaymentSettingsError>,
+}
+
+/// Returns the money in a database's store, or `None` if there is no store. Does not create one.
 #[boxed]
-pub async fn money_in(database: &PostgresConfig) -> Result<Option<MoneyKind>, StartError> {
+pub async fn money_in(database: &PostgresConfig, settings: &MoneySettings) -> Result<Option<DatabaseMoney>, StartError> {
     if !postgres::about(database).await.map_err(StartError::Database)?.has_store {
         return Ok(None);
     }
     let store = open_database(database).await?;
-    kind_in_use(&*store).await.map_err(|error| StartError::Money(error.into()))
+    tollhouse_replica::readable(&*store).await.map_err(StartError::Replica)?;
+    let kind = kind_in_use(&*store).await.map_err(|error| StartError::Money(error.into()))?;
+    let (count, oldest) = summarize_unresolved(&*store, MAX_UNRESOLVED).await.map_err(StartError::Recovery)?;
+    let shared = payment_settings::compare(&Replica::new(store), settings).await;
+    Ok(Some(DatabaseMoney { kind, unresolved: Unresolved { count, max: MAX_UNRESOLVED, oldest }, shared }))
 }
 
 pub(super) fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn Store>, StartError> {

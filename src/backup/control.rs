@@ -69,6 +69,9 @@ impl From<&SampleReport> for SampledObjects {
     }
 }
 
+/// Maximum number of unresolved settlements to count.
+pub const MAX_UNRESOLVED: usize = 1_000;
+
 /// The unresolved settlements of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unresolved {

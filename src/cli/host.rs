@@ -153,6 +153,9 @@ fn health(health: &Health<UnpaidHealth, Value>) -> String {
     facts.add("hosts", health.replicas.iter().flatten().filter(|replica| replica.lives).count().to_string());
     facts.add("store", &health.stored.backend);
     facts.add("connections", field(health.intake.get("connections")));
+    for warning in &health.warnings {
+        facts.add("warning", format!("{}; {}", warning.message, warning.remedy));
+    }
     facts.text()
 }
 

@@ -143,16 +143,18 @@ async fn list(session: &Session, args: ListArgs) -> Result {
     let (at, order) = (|payout: &Payout| Some(payout.created_at), ListOrder::NewestFirst);
     if args.all {
         let ask = || session.client.get(&["ai", "admin", "payouts"]).by(CredentialChoice::Admin).query_opt("status", args.status.as_ref());
-        print(session, args.back.read::<AllPayoutsPage>(at, order, ask).await?)
+        print(session, args.back.read::<AllPayoutsPage>(at, order, ask).await?, "no payouts")
     } else {
         let ask = || session.client.get(&["ai", "builders", "payouts"]).query_opt("builderId", args.of.builder.as_ref());
-        print(session, args.back.read::<PayoutPage>(at, order, ask).await?)
+        // Only the builder's own list suggests to create one.
+        let empty = if args.of.builder.is_some() { "no payouts" } else { "no payouts yet; create one: tollhouse payouts make" };
+        print(session, args.back.read::<PayoutPage>(at, order, ask).await?, empty)
     }
 }
 
-fn print(session: &Session, page: impl Page<Entry = Payout>) -> Result {
+fn print(session: &Session, page: impl Page<Entry = Payout>, empty: &str) -> Result {
     let heads = ["payout", "status", ">amount", ">receipts", "network", "created", "builder"];
-    paging::print(session.out, page, heads, "no payouts yet; create one: tollhouse payouts make", |one| {
+    paging::print(session.out, page, heads, empty, |one| {
         let builder = one.builder_name.clone().flatten().unwrap_or_else(|| one.builder_id.to_string());
         let (amount, receipts) = (usd(one.amount_usd), one.receipt_count.to_string());
         [one.id.to_string(), name(one.status), amount, receipts, one.network.clone(), moment(one.created_at), builder]

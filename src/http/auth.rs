@@ -9,9 +9,10 @@ use axum::extract::OptionalFromRequestParts;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use tollhouse_account::builder::{Builder, Builders};
-use tollhouse_base::id::{BuilderId, EndpointId};
+use tollhouse_base::id::{BuilderId, EndpointId, PayoutId};
 use tollhouse_catalog::{DeletedEndpoint, ShownEndpoint};
 use tollhouse_front::{ApiError, Caller, Code, PathParams, QueryParams, header_names, not_suspended};
+use tollhouse_money::payout::PayoutError;
 use tollhouse_tool::Owner;
 
 use crate::{Access, CallerExtractor, FromRequestParts, Http, Parts, route::NoQuery};
@@ -211,6 +212,35 @@ impl<Q: OfBuilder, const SUSPENDED_TOO: bool> FromRequestParts<Http> for ForBuil
         let caller = if SUSPENDED_TOO { caller } else { caller.admitted()? };
         let request: Q = query(parts, http).await?;
         Ok(Self(named(caller, request.builder_id(), &http.builders).await?, request))
+    }
+}
+
+/// The payout that `{id}` in the path names, the builder to whom it must belong, and the query. The builder is the caller, or the one
+/// that the admin names with `?builderId=`. Without that, the admin reads any payout. Also admits suspended builders.
+pub(super) struct OfPayout<Q = BuilderParam> {
+    pub(super) builder: BuilderId,
+    pub(super) id: PayoutId,
+    pub(super) requested: Q,
+}
+
+impl<Q: OfBuilder> CallerExtractor for OfPayout<Q> {
+    const ACCESS: Access = Access::Themselves;
+    type Query = Q;
+}
+
+impl<Q: OfBuilder> FromRequestParts<Http> for OfPayout<Q> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
+        let caller = http.shared.callers.identify(&parts.headers, &parts.extensions).await?;
+        let requested: Q = query(parts, http).await?;
+        let PathParams(id): PathParams = PathParams::from_request_parts(parts, http).await?;
+        let id: PayoutId = id.parse().map_err(|_| PayoutError::Unknown)?;
+        let builder = match (caller, requested.builder_id()) {
+            (Caller::Admin, None) => http.payouts.builder_of(&id).await?,
+            (caller, builder) => named(caller, builder, &http.builders).await?.id,
+        };
+        Ok(Self { builder, id, requested })
     }
 }
 

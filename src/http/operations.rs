@@ -66,6 +66,13 @@ fn objects_warning(http: &Services) -> Option<HealthWarning> {
     (http.objects_warning)().map(|message| HealthWarning { code: "objects_missing".into(), message, remedy: remedy.into() })
 }
 
+/// Returns a warning for each facilitator whose last request failed. The log has the cause, which can be private.
+fn facilitator_warnings(http: &Services) -> impl Iterator<Item = HealthWarning> + use<> {
+    let remedy = "read the log at that time, and run `tollhouse doctor` with the settings of the host";
+    let failures = http.payments.facilitator_failures().into_iter();
+    failures.map(move |message| HealthWarning { code: "facilitator_failed".into(), message, remedy: remedy.into() })
+}
+
 /// Returns an error while the store rejects commits or does not complete one in time, because no payment could be
 /// settled.
 pub async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), StoreError> {
@@ -92,7 +99,7 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         sandbox: json!(http.pool.status()),
         payment: http.payments.describe(),
         facilitator: http.payments.facilitators().status(),
-        facilitators: http.payments.facilitators().statuses(),
+        facilitators: http.payments.facilitator_statuses(),
         open_settlements: http.payments.open_intents(),
         unresolved_settlements: unresolved.ok().and_then(Result::ok),
         reorganized_settlements: reorganized.ok().and_then(Result::ok),
@@ -100,7 +107,7 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         stored,
         disk: json!(http.disk.usage()),
         intake: http.shared.intake.status(),
-        warnings: http.shared.proxies.warnings().into_iter().chain(objects_warning(&http)).collect(),
+        warnings: http.shared.proxies.warnings().into_iter().chain(objects_warning(&http)).chain(facilitator_warnings(&http)).collect(),
     })
 }
 

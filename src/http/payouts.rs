@@ -10,7 +10,7 @@ use tollhouse_money::payout::{DecidedPayout, Packet, PayoutError, PayoutSettings
 
 use crate::{
     Admin, Answer, Body, ForBuilder, ForBuilderReadOnly, HeaderMap, Http, Json, JsonResult, PageLimit, Route, Services, State,
-    Subject as _, convert, get, if_match, last_if_full, parse_cursor, post, query, with_etag,
+    Subject as _, auth::OfPayout, convert, get, if_match, last_if_full, parse_cursor, post, query, with_etag,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -95,13 +95,8 @@ async fn of_builder(http: &Services, packet: &Packet) -> Result<api::Payout, Api
     Ok(api::Payout { warning, ..convert::payout(packet) })
 }
 
-async fn one(
-    ForBuilder(builder, request): ForBuilderReadOnly<Own>,
-    State(http): State<Http>,
-    PathParams(id): PathParams,
-) -> JsonResult<PayoutReceiptPage> {
-    let id = payout(&id)?;
-    let packet = http.payouts.get(&builder.id, &id).await?;
+async fn one(OfPayout { builder, id, requested: request }: OfPayout<Own>, State(http): State<Http>) -> JsonResult<PayoutReceiptPage> {
+    let packet = http.payouts.get(&builder, &id).await?;
     let cursor: Option<ReceiptId> = parse_cursor(request.cursor)?;
     let receipts = http.payouts.receipts(&id, request.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
     let next_cursor = last_if_full(&receipts, request.limit).map(|(last, _)| last.clone());

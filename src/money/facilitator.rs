@@ -79,6 +79,16 @@ pub struct GasFunds {
     pub settlements: u64,
 }
 
+impl GasFunds {
+    /// Number of remaining settlements below which the operator is warned.
+    const FEW: u64 = 1_000;
+
+    /// Returns whether they pay for few settlements.
+    pub fn is_low(self) -> bool {
+        self.settlements < Self::FEW
+    }
+}
+
 /// Gas that a successful settlement has used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettlementGas {

@@ -67,7 +67,7 @@ pub use self::{
         BurnedGas, Facilitator, GasFunds, NOT_SERVED, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
         by_network::Facilitators,
         kind::{
-            FacilitatorAccess, FacilitatorKind, FacilitatorParts, FacilitatorSite, ReachReport,
+            FacilitatorAccess, FacilitatorKind, FacilitatorParts, FacilitatorSite, GasAccount, ReachReport, gas_address,
             ledger::{Ledger, LedgerError},
         },
     },
@@ -83,6 +83,7 @@ pub use self::{
         prior::HeldPaymentEnd,
         record::{OwedPayment, PaymentState, SettlementNotice, StoredAnswer, count_unresolved},
         run_limits::{RunLimit, RunLimitReached},
+        summarize_unresolved,
     },
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, QuotedTerms, Quotes},
     receipt_finisher::{CommitEffects, Delivery, ReceiptContext, ReceiptFinisher, SignedReceipt, call_succeeded},

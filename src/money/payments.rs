@@ -10,6 +10,7 @@ mod consistency;
 mod debit;
 mod facilitator_calls;
 pub(super) mod gas;
+mod last_answers;
 pub(super) mod owed;
 pub(super) mod prior;
 mod reconcile;
@@ -47,7 +48,7 @@ use tollhouse_tool::MicroUsd;
 pub use self::{
     consistency::check_payments,
     reconcile::{BlockRange, ReconcileError},
-    unresolved::{Resolution, ResolutionError},
+    unresolved::{Resolution, ResolutionError, summarize_unresolved},
 };
 use super::{
     AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, OfferedX402, PaymentConfig, PaymentId,
@@ -58,6 +59,7 @@ use super::{
         balance_holds::{BalanceHold, BalanceHolds},
         claims::{Claim, Claims},
         gas::{Burner, CountedGas, GasHold, GasMeter},
+        last_answers::LastAnswers,
         record::{OwedPayment, PaymentRecord, unresolved_index},
         retry::{Pass, PollBackoff, PollSlots},
         unpaid_runs::{RunParties, RunPermit, UnpaidRunLimiter},
@@ -184,6 +186,7 @@ pub struct Payments {
     /// Gas burned by settlements that did not pay.
     gas: Arc<GasMeter>,
     alarms: Alarms,
+    last_answers: LastAnswers,
     /// Limit log lines about payments that could not be verified, and about settlements that could not be prepared.
     unverified: LogGate,
     unprepared: LogGate,
@@ -217,6 +220,7 @@ impl Payments {
         let verifications = Verifications::new(config.failed_runs.refused_of_address);
         let (throttle, gas) = (UnpaidRunLimiter::new(config.failed_runs, replica.counted()), GasMeter::new(config.gas));
         let facilitators = facilitators.into();
+        let last_answers = LastAnswers::new(facilitators.networks());
         Arc::new(Self {
             store,
             facilitators,
@@ -233,6 +237,7 @@ impl Payments {
             balance_holds: Arc::default(),
             gas,
             alarms: Alarms::new(),
+            last_answers,
             unverified: LogGate::default(),
             unprepared: LogGate::default(),
             open_runs: Lock::default(),

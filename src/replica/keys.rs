@@ -1,4 +1,4 @@
-//! Keys that all replicas of a store share. The store contains only their ids.
+//! Keys and settings that all replicas of a store share. Of keys, the store contains only the ids.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::id::ReplicaId;
@@ -14,6 +14,8 @@ pub const MASTER_KEY: &str = "master";
 pub const ADMIN_TOKEN: &str = "admin";
 /// The key that signs receipts.
 pub const RECEIPT_KEY: &str = "receipts";
+/// Settings of payments, as text.
+pub const PAYMENT_SETTINGS: &str = "payments";
 
 /// The id of the key that all replicas share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +42,11 @@ impl Replica {
             // If it has changed, another replica came first.
             batch.commit_if_unchanged(&*self.store, Durability::Durable).await?;
         }
+    }
+
+    /// Returns the id of the shared key for `what`, if one was set.
+    pub async fn shared_value(&self, what: &str) -> Result<Option<String>, StoreError> {
+        Ok(KEYS.get(&*self.store, &what.to_owned()).await?.map(|SharedKey { id, .. }| id))
     }
 
     /// Sets the shared key for `what`. Running replicas are not consulted. Replicas that start must have it.

@@ -59,7 +59,7 @@ pub use self::{
     follow::FollowedState,
     formats::JoinError,
     jobs::JobRun,
-    keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
+    keys::{ADMIN_TOKEN, MASTER_KEY, PAYMENT_SETTINGS, RECEIPT_KEY},
     lease::LiveReplicas,
     versions::{SeenReplica, readable},
 };

@@ -461,7 +461,10 @@ async fn a_host_with_other_keys_than_the_others_does_not_start_and_says_which() 
         "{message}"
     );
     let rotated = cluster.hosts[0].manage(Method::POST, "/ai/admin/secrets/rotate", &Value::Null).await;
-    rotated.fails(409, "master_key_given", "caller");
+    let refused = rotated.fails(409, "master_key_given", "caller")["message"].as_str().unwrap().to_owned();
+    // Every host decrypts with the new key before one encrypts with it.
+    let steps = ["`TOLLHOUSE_MASTER_KEY_FILE`", "`OLD,NEW`", "`NEW,OLD`", "rotate"].map(|step| refused.find(step));
+    assert!(steps.is_sorted() && steps[0].is_some(), "{refused}");
 }
 
 /// Returns the output of a host that fails to start with this data folder.

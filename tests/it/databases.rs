@@ -24,6 +24,8 @@ async fn paid_answer_outlives_kills_of_the_host_and_the_database() {
     host.restart().await;
     let again = host.call_paid("pay", &input, &payment).await.is(200);
     assert_eq!((again.json(), again.receipt_id()), (paid.json(), paid.receipt_id()), "one payment, one answer");
+    // Neither the first start, which creates the tables, nor the second one.
+    assert!(!host.log().contains("already exists"), "{}", host.log());
     let receipt = host.receipt(&paid.receipt_id()).await;
 
     server.kill9();
@@ -132,6 +134,10 @@ async fn doctor_compares_the_money_of_a_database_with_the_settings() {
     Payer::funded(&host, 1.0).await;
     let (same, other) = (doctor(&[]), doctor(&real));
     assert!(same.contains("\nok    database: the store contains play money, as the settings say\n"), "{same}");
+    assert!(same.contains("\nok    database: its hosts have the same settings for payments\n"), "{same}");
+    assert!(same.contains("\nok    settlements: no unresolved settlements\n"), "{same}");
+    let recipient = doctor(&["--pay-to", PAY_TO]);
+    assert!(recipient.contains(&format!("\nfail  database: the `payTo` of eip155:84532 is `USDC to {PAY_TO}` here, and ")), "{recipient}");
     assert!(other.contains("\nfail  database: the store contains play money, and the settings are for real money"), "{other}");
 }
 

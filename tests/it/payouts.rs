@@ -83,6 +83,14 @@ async fn revenue_is_paid_out_once_in_a_signed_packet() {
     host.as_builder(&other, Method::GET, &format!("/ai/builders/payouts/{id}"), &Value::Null).await.fails(403, "not_owner", "caller");
     let by_admin = host.manage(Method::GET, &format!("/ai/builders/payouts?builderId={builder}"), &json!({})).await.is(200);
     assert_eq!(by_admin.json()["payouts"], json!([payout]));
+    // An admin can leave out the builder of a payout, but cannot name another one.
+    let of_payout = async |query: &str| host.manage(Method::GET, &format!("/ai/builders/payouts/{id}{query}"), &json!({})).await;
+    for query in ["", &format!("?builderId={builder}")] {
+        assert_eq!(of_payout(query).await.is(200).json()["payout"], payout);
+    }
+    of_payout(&format!("?builderId={}", host.register("Third").await.0)).await.fails(403, "not_owner", "caller");
+    let unknown = "/ai/builders/payouts/pay_01M8MRWVSZHEJMT74SPKNH5A3H";
+    host.manage(Method::GET, unknown, &json!({})).await.fails(404, "unknown_payout", "caller");
 
     let say = async |body: Value| host.manage(Method::POST, &format!("/ai/admin/payouts/{id}"), &body).await;
     let hash = format!("0x{}", "5".repeat(64));

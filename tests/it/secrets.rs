@@ -361,5 +361,10 @@ async fn a_secret_whose_master_key_is_lost_stops_its_tool_and_is_the_hosts_fault
 #[tokio::test]
 async fn a_master_key_that_is_given_is_not_rotated_over_the_wire() {
     let host = Host::builder().env("TOLLHOUSE_MASTER_KEY", "ab".repeat(32)).start().await;
-    host.manage(Method::POST, "/ai/admin/secrets/rotate", &json!({})).await.fails(409, "master_key_given", "caller");
+    let refused = host.manage(Method::POST, "/ai/admin/secrets/rotate", &json!({})).await.fails(409, "master_key_given", "caller");
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.contains("`TOLLHOUSE_MASTER_KEY_FILE`") && message.contains("`NEW,OLD`") && !message.contains("`OLD,NEW`"),
+        "{message}"
+    );
 }

@@ -77,6 +77,11 @@ async fn a_facilitator_that_is_away_admits_nobody() {
     let payment = Payer::new().pay(&host.challenge("echo").await);
     host.call_paid("echo", &json!({}), &payment).await.fails(502, "facilitator_unavailable", "host");
     assert_eq!(host.payment(&payment.id()).await, None);
+    // Operators see it, also without a look at the log.
+    let health = host.get("/health").await.is(200).json();
+    let of_network = &health["facilitators"]["eip155:84532"];
+    assert_eq!((&of_network["lastVerify"]["ok"], &of_network["lastVerify"]["outcome"]), (&json!(false), &json!("unavailable")));
+    assert_eq!((&health["warnings"][0]["code"], &of_network["lastSettle"]), (&json!("facilitator_failed"), &Value::Null));
     // With real payments there is no faucet.
     host.post("/dev/faucet", &json!({ "address": PAY_TO, "amountUsd": 1 })).await.fails(404, "not_found", "caller");
 }

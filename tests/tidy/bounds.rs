@@ -131,6 +131,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/api/health.rs", OF_ONE_WORK, &["kinds"]),
     ("src/api/metrics.rs", OF_ONE_WORK, &["failed"]),
     ("src/api/revenue.rs", OF_ONE_WORK, &["calls_by_day", "failed_by_day"]),
+    ("src/app/payment_settings.rs", OF_SETTINGS, &["SharedSettings"]),
     ("src/backup/dump.rs", OF_ONE_WORK, &["named"]),
     ("src/base/amounts.rs", Reason("a part of queues and of ends of tasks, with as many keys as those have"), &["in_order", "of"]),
     ("src/base/anchors.rs", OF_ONE_WORK, &["Anchors"]),

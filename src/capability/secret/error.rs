@@ -20,13 +20,18 @@ pub enum SecretError {
     #[error("no random bytes are available")]
     Random,
     #[error(
-        "the master key is set in `TOLLHOUSE_MASTER_KEY`: put a new key there and the current one in `TOLLHOUSE_MASTER_KEY_OLD`, restart the host, \
-         then rotate"
+        "the master key is set in `TOLLHOUSE_MASTER_KEY_FILE` or `TOLLHOUSE_MASTER_KEY`. Set it to `NEW,OLD` there, restart the host, then rotate"
     )]
     GivenKey,
+    /// Like [`Self::GivenKey`], for hosts that must all decrypt with the new key before the first one encrypts with it.
     #[error(
-        "the hosts of a store share one master key. First add a new key to `TOLLHOUSE_MASTER_KEY_OLD` of each host. Then put the new key into \
-         `TOLLHOUSE_MASTER_KEY` and the previous one into `TOLLHOUSE_MASTER_KEY_OLD` of each host. Then rotate"
+        "the master key is set in `TOLLHOUSE_MASTER_KEY_FILE` or `TOLLHOUSE_MASTER_KEY`. Set it to `OLD,NEW` on every host, and restart them. \
+         Then set it to `NEW,OLD` on every host, restart them, and rotate"
+    )]
+    GivenSharedKey,
+    #[error(
+        "the hosts of a store share one master key. Copy it to `TOLLHOUSE_MASTER_KEY_FILE` of every host first. Set that to `OLD,NEW` on every \
+         host, and restart them. Then set it to `NEW,OLD` on every host, restart them, and rotate"
     )]
     SharedKey,
     #[error(transparent)]

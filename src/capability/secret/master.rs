@@ -131,7 +131,7 @@ impl Keyring {
             };
             return Ok(Self { keys: distinct(stored.into_iter().chain(old)), file: Some(file.to_owned()) });
         };
-        let given = parse_list(current, "TOLLHOUSE_MASTER_KEY")?;
+        let given = parse_list(current, "TOLLHOUSE_MASTER_KEY_FILE` or `TOLLHOUSE_MASTER_KEY")?;
         Ok(Self { keys: distinct(given.into_iter().chain(old).chain(stored.unwrap_or_default())), file: None })
     }
 

@@ -29,8 +29,8 @@ impl Secrets {
     ///
     /// # Errors
     ///
-    /// [`SecretError::GivenKey`] if there is no key to rotate to. Errors of the file and the store. Completed
-    /// secrets stay rotated, and rotating again does the rest.
+    /// [`SecretError::GivenKey`], [`SecretError::GivenSharedKey`] or [`SecretError::SharedKey`] if there is no key to rotate
+    /// to. Errors of the file and the store. Completed secrets stay rotated, and rotating again does the rest.
     #[boxed]
     pub async fn rotate(&self) -> Result<KeyRotation, SecretError> {
         let _one = self.rotating.lock().await;
@@ -52,11 +52,11 @@ impl Secrets {
         if ring.old().next().is_some() {
             return Ok(());
         }
-        if !ring.in_file() {
-            return Err(SecretError::GivenKey);
-        }
-        if self.store.is_shared() {
-            return Err(SecretError::SharedKey);
+        match (ring.in_file(), self.store.is_shared()) {
+            (true, false) => {}
+            (true, true) => return Err(SecretError::SharedKey),
+            (false, false) => return Err(SecretError::GivenKey),
+            (false, true) => return Err(SecretError::GivenSharedKey),
         }
         self.ring.store(Arc::new(ring.with_new_key()?));
         Ok(())

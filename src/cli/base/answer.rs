@@ -133,6 +133,8 @@ fn in_commands(error: Error) -> Error {
         "payout_settings_missing" => {
             Error { message: "no payout address is set".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
         }
+        // The message has the amounts.
+        "refund_too_large" => error.hint("no refund was made; refund less with --amount"),
         _ => error,
     }
 }
@@ -281,12 +283,14 @@ mod tests {
             ("payout_settings_missing", "", "tollhouse payouts settings"),
             ("unauthorized", "send `X-Admin-Token`", "tollhouse login"),
             ("unknown_endpoint", "GET /ai/endpoints?near=NAME lists similar ones", "tollhouse list --search"),
-            ("budget_exceeded", "An admin can raise it: PUT /ai/credits/budget", "tollhouse credits budget"),
+            ("budget_exceeded", "`budget` has the limit. Raise it: PUT /ai/credits/budget", "tollhouse credits budget"),
             ("settlement_unknown", "Check GET /ai/payments/pmt_1 for the result", "tollhouse payment pmt_1"),
             ("unknown_payment", "look for the charge in GET /ai/credits", "tollhouse credits show"),
+            ("refund_too_large", "`refund` has the amounts", "no refund was made; refund less with --amount"),
         ] {
             let describe = describe(code, hint);
-            assert!(describe.contains(command) && !describe.contains("X-Admin-Token") && !describe.contains("GET "), "{describe}");
+            assert!(describe.contains(command), "{describe}");
+            assert!(!["X-Admin-Token", "GET ", "PUT ", "`refund`", "`budget`"].iter().any(|name| describe.contains(name)), "{describe}");
         }
         assert!(describe("payout_settings_missing", "").starts_with("no payout address"));
     }

@@ -3,6 +3,7 @@
 
 mod engine;
 mod findings;
+mod nodes;
 mod objects;
 mod profile;
 mod public;
@@ -15,7 +16,7 @@ use tollhouse_app as app;
 use tollhouse_config as config;
 use tollhouse_config::{Flags, MoneyFlags, MoneySettings};
 use tollhouse_front as front;
-use tollhouse_money::{FacilitatorKind, Family, GasLimits};
+use tollhouse_money::{FacilitatorKind, Family, GasLimits, MoneyKind};
 use tollhouse_operate::{
     clock, database,
     finding::{Finding, Level},
@@ -100,7 +101,7 @@ async fn machine_of(flags: Flags, reported: &mut Findings) -> Result<(), Box<dyn
                 Ok(examined) => reported.add(examined.findings())?,
                 Err(error) => reported.add([Finding::error("database", &error, away)])?,
             }
-            reported.add(kind_of_money(config, &flags).await)?;
+            reported.add(store_money(config, &flags).await)?;
         }
         if is_reachable {
             reported.add(objects::examine(home).await)?;
@@ -110,19 +111,29 @@ async fn machine_of(flags: Flags, reported: &mut Findings) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Compares the money in a database with the settings. Errors of either are reported elsewhere.
-async fn kind_of_money(database: &PostgresConfig, flags: &Flags) -> Option<Finding> {
-    let ours = flags.money.clone().settled(flags.host.listen).ok()?.kind();
-    let theirs = app::money_in(database).await.ok()??;
+/// Compares the money in a database, and the settings of its hosts, with the settings here. Errors of either are reported elsewhere.
+async fn store_money(database: &PostgresConfig, flags: &Flags) -> Vec<Finding> {
+    let Ok(settings) = flags.money.clone().settled(flags.host.listen) else { return Vec::new() };
+    let Ok(Some(money)) = app::money_in(database, &settings).await else { return Vec::new() };
+    let kind = money.kind.map(|theirs| kind_of_money(settings.kind(), theirs));
+    let shared = match money.shared {
+        Ok(false) => None,
+        Ok(true) => Some(Finding::ok("database", "its hosts have the same settings for payments")),
+        Err(error) => Some(Finding::error("database", &error, "compare the settings of the hosts: `tollhouse serve --check`")),
+    };
+    kind.into_iter().chain(shared).chain([unresolved::finding(money.unresolved)]).collect()
+}
+
+fn kind_of_money(ours: MoneyKind, theirs: MoneyKind) -> Finding {
     if ours == theirs {
-        return Some(Finding::ok("database", format!("the store contains {theirs}, as the settings say")));
+        return Finding::ok("database", format!("the store contains {theirs}, as the settings say"));
     }
     let text = format!("the store contains {theirs}, and the settings are for {ours}, so the host does not start");
-    Some(Finding::fail(
+    Finding::fail(
         "database",
         text,
         "set TOLLHOUSE_STORE to another database, or TOLLHOUSE_FACILITATOR to a facilitator for this store's kind of money",
-    ))
+    )
 }
 
 /// Warns of an untrusted proxy, as far as the settings reveal one. Invalid settings are reported elsewhere.
@@ -205,6 +216,7 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
     };
     let reached = app::reach(&settings).await;
     let mut found: Vec<_> = reached.iter().cloned().map(describe).collect();
+    found.extend(reached.iter().flat_map(|(network, reached)| nodes::examine(network, reached)));
     found.extend(reached.into_iter().filter_map(|(network, reached)| {
         let text = format!("the node does not estimate gas, so payments cannot be simulated and are refused: {}", reached.no_estimate?);
         Some(Finding::warn("gas", text, "set another node in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS").of(network))

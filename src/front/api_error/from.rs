@@ -327,7 +327,7 @@ impl From<SecretError> for ApiError {
             SecretError::Field { pointer, .. } => Self::invalid(Code::InvalidSecret, message, pointer),
             SecretError::Unknown(_) => Self::new(Code::UnknownSecret, message),
             SecretError::Deleted(slug) => Self::unknown_endpoint(slug.as_str()),
-            SecretError::GivenKey | SecretError::SharedKey => Self::new(Code::MasterKeyGiven, message),
+            SecretError::GivenKey | SecretError::GivenSharedKey | SecretError::SharedKey => Self::new(Code::MasterKeyGiven, message),
             SecretError::Store(store) => store.into(),
             SecretError::Unopened => Self::new(Code::SecretsUnavailable, message),
             SecretError::Random | SecretError::Key(_) => internal!(message, "could not change a secret or the master key"),

@@ -37,6 +37,10 @@ impl Facilitators {
         self.0.iter().filter_map(|(network, facilitator)| Some((*network, Arc::clone(facilitator.node()?))))
     }
 
+    pub(crate) fn networks(&self) -> impl Iterator<Item = &'static Network> {
+        self.0.iter().map(|(network, _)| *network)
+    }
+
     /// Returns whether the money is play money. It is so on all networks or on none.
     pub fn simulated(&self) -> bool {
         self.0.iter().any(|(_, facilitator)| facilitator.simulated())

@@ -2,6 +2,7 @@
 
 pub(crate) mod evm;
 pub(crate) mod ledger;
+mod node_check;
 pub(crate) mod remote;
 pub(crate) mod simulated;
 
@@ -14,18 +15,19 @@ use std::{
 use alloy_primitives::{Address, Bytes, U64};
 use alloy_sol_types::SolCall as _;
 use clap::ValueEnum;
+use reqwest::Url;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_base::{boxed, clock::Clock};
 use tollhouse_store::Store;
 
-pub use self::remote::FacilitatorAccess;
 use self::{
-    evm::{EvmFacilitator, TxTimeouts},
+    evm::{EvmFacilitator, TxTimeouts, signer_of},
     ledger::Ledger,
-    remote::{FacilitatorClient, HttpFacilitator, read_supported},
+    remote::{FacilitatorClient, HttpFacilitator, identity_of, read_supported},
     simulated::SimulatedFacilitator,
 };
+pub use self::{node_check::GasAccount, remote::FacilitatorAccess};
 use super::{Facilitator, by_network::Facilitators, chain::node::Node};
 use crate::{
     Asset, ConfigError, Family, Network,
@@ -134,6 +136,12 @@ impl FacilitatorKind {
         self == Self::Evm
     }
 
+    /// Returns the identity of a facilitator in intents: its kind, and its URL without secrets if it is remote.
+    pub fn identity(self, url: Option<&str>) -> String {
+        let url = url.filter(|_| self == Self::Http).and_then(|url| Url::parse(url).ok());
+        url.map_or_else(|| self.to_string(), identity_of)
+    }
+
     /// Returns whether it settles on networks of this family.
     pub fn settles_on(self, family: Family) -> bool {
         self == Self::Http || matches!(family, Family::Evm { .. })
@@ -154,21 +162,37 @@ pub struct ReachReport {
     pub remedy: &'static str,
     /// Why gas cannot be estimated there, if that is needed and fails.
     pub no_estimate: Option<String>,
+    /// Whether the node follows the chain, or why settlements cannot be looked up there. `None` without a node.
+    pub node: Option<Result<String, String>>,
+    /// The account that pays for gas, if there is one.
+    pub gas: Option<GasAccount>,
 }
 
 /// Why a facilitator does not settle, and the remedy.
 type Unreached = (String, &'static str);
 
 impl FacilitatorSite<'_> {
-    /// Checks the facilitator of the network without changing anything.
+    /// Checks the facilitator of the network, its node, and the account of `gas_key`, without changing anything.
     #[boxed]
-    pub async fn reach(&self) -> ReachReport {
+    pub async fn reach(&self, gas_key: Option<&str>) -> ReachReport {
         let reached = match self.kind {
             FacilitatorKind::Simulated => Ok(passing("play money, on a ledger of this host".to_owned())),
-            FacilitatorKind::Http => self.supported().await,
-            FacilitatorKind::Evm => self.chain().await,
+            FacilitatorKind::Http => {
+                let (reached, node) = tokio::join!(self.supported(), self.looked_up());
+                return ReachReport { node, ..reached.unwrap_or_else(failing) };
+            }
+            FacilitatorKind::Evm => self.chain(gas_key).await,
         };
-        reached.unwrap_or_else(|(schemes, remedy)| ReachReport { settles: false, schemes, remedy, no_estimate: None })
+        reached.unwrap_or_else(failing)
+    }
+
+    /// Checks the node that settlements of a remote facilitator are looked up on, if there is one.
+    async fn looked_up(&self) -> Option<Result<String, String>> {
+        let url = self.rpc_url.filter(|_| self.network.chain_id().is_some())?;
+        Some(match Node::new(url, self.network) {
+            Ok(node) => node_check::follows_chain(&node).await,
+            Err(error) => Err(error.to_string()),
+        })
     }
 
     async fn supported(&self) -> Result<ReachReport, Unreached> {
@@ -211,13 +235,22 @@ impl FacilitatorSite<'_> {
         kind["network"] == self.network.caip2 || kind["network"] == self.network.name
     }
 
-    async fn chain(&self) -> Result<ReachReport, Unreached> {
+    async fn chain(&self, gas_key: Option<&str>) -> Result<ReachReport, Unreached> {
         const REMEDY: &str = "set TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS to a node of that network that this machine can reach";
         let started = Instant::now();
         let node = Node::new(self.rpc_url.unwrap_or_default(), self.network).map_err(|error| (error.to_string(), REMEDY))?;
         node.prove().await.map_err(|error| (logged(&error.to_string()).to_owned(), REMEDY))?;
         let expected = format!("the node answers in {} ms, and serves this chain", started.elapsed().as_millis());
-        Ok(ReachReport { no_estimate: self.estimate(&node).await.err(), ..passing(expected) })
+        let signer = gas_key.map(signer_of).transpose();
+        let signer = signer.map_err(|error| (error.to_string(), "set TOLLHOUSE_GAS_KEY_FILE to a file with a key"))?;
+        let gas = async {
+            match signer {
+                Some(signer) => Some(node_check::gas_account(&node, signer).await),
+                None => None,
+            }
+        };
+        let (estimated, follows, gas) = tokio::join!(self.estimate(&node), node_check::follows_chain(&node), gas);
+        Ok(ReachReport { no_estimate: estimated.err(), node: Some(follows), gas, ..passing(expected) })
     }
 
     /// Estimates the gas of a call that changes nothing.
@@ -231,7 +264,20 @@ impl FacilitatorSite<'_> {
 }
 
 fn passing(message: String) -> ReachReport {
-    ReachReport { settles: true, schemes: message, remedy: "", no_estimate: None }
+    ReachReport { settles: true, schemes: message, remedy: "", no_estimate: None, node: None, gas: None }
+}
+
+fn failing((schemes, remedy): Unreached) -> ReachReport {
+    ReachReport { settles: false, remedy, ..passing(schemes) }
+}
+
+/// Returns the address of the account whose key pays for gas: 32 bytes in hex.
+///
+/// # Errors
+///
+/// [`ConfigError::GasKey`].
+pub fn gas_address(key: &str) -> Result<String, ConfigError> {
+    signer_of(key).map(|signer| signer.to_checksum(None))
 }
 
 #[cfg(test)]
@@ -243,5 +289,7 @@ mod tests {
         let kinds = [FacilitatorKind::Simulated, FacilitatorKind::Http, FacilitatorKind::Evm];
         assert_eq!(kinds.map(|kind| kind.to_string()), ["simulated", "http", "evm"]);
         assert_eq!(kinds.map(FacilitatorKind::sends_transactions), [false, false, true]);
+        let url = Some("https://user:key@x402.example/v2/?key=1");
+        assert_eq!(kinds.map(|kind| kind.identity(url)), ["simulated", "http https://x402.example/v2", "evm"]);
     }
 }

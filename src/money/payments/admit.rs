@@ -144,7 +144,11 @@ impl Payments {
     async fn verify(&self, payment: &OfferedX402) -> (VerifyResult, Option<u128>) {
         let facilitator = self.facilitators.of(payment.asset.network);
         let balance = async { tokio::time::timeout(BALANCE_TIMEOUT, facilitator.balance(payment)).await.ok().flatten() };
-        let verdict = measured("verify", facilitator.verify(payment), VerifyResult::name);
+        let verdict = async {
+            let verdict = measured("verify", facilitator.verify(payment), VerifyResult::name).await;
+            self.last_answers.verified(payment.asset.network, self.clock.now(), &verdict);
+            verdict
+        };
         if payment.is_signed_by_key() != Some(false) {
             return tokio::join!(verdict, balance);
         }

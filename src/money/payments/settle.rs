@@ -102,6 +102,7 @@ impl Payments {
         enter(Stage::Settle);
         let settling = self.facilitators.of(payment.asset.network).settle(&payment, &started);
         let outcome = measured("settle", settling, SettleOutcome::name).await;
+        self.last_answers.settled(payment.asset.network, self.clock.now(), &outcome);
         if settled_elsewhere::note_spent_before(&id, &payment, &outcome) {
             self.alarms.spent_elsewhere();
         }

@@ -9,13 +9,13 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tollhouse_api::{Payment, UnresolvedSettlement};
 use tollhouse_base::{boxed, clock::Timestamp};
-use tollhouse_store::{Direction, Durability, StoreError, update};
+use tollhouse_store::{Direction, Durability, Store, StoreError, update};
 use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 
 use super::{
     PAYMENTS, Payments,
     facilitator_calls::measured,
-    record::{PaymentRecord, Settler, UNRESOLVED, count_unresolved},
+    record::{PaymentRecord, Settler, UNRESOLVED},
     settle::{PaymentConclusion, outcome_of},
 };
 use crate::{
@@ -78,6 +78,18 @@ impl From<Undecided> for ResolutionError {
     }
 }
 
+/// Returns the number of unresolved settlements of a store, up to `max`, and when the oldest of them began.
+#[boxed]
+pub async fn summarize_unresolved(store: &dyn Store, max: usize) -> Result<(usize, Option<Timestamp>), StoreError> {
+    let rows = UNRESOLVED.page(store, &UNRESOLVED.all(), max, Direction::Forward).await?;
+    let mut oldest = None;
+    for row in &rows {
+        let since = PAYMENTS.get(store, &row.key).await?.map(|record| record.started().at);
+        oldest = oldest.into_iter().chain(since).min();
+    }
+    Ok((rows.len(), oldest))
+}
+
 impl Payments {
     /// Returns whether a settlement has been open for so long that it is no longer looked up.
     pub(super) fn is_overdue(&self, record: &PaymentRecord) -> bool {
@@ -137,14 +149,6 @@ impl Payments {
             settlements.extend(read.and_then(|row| self.described(&row.key, &row.value)));
         }
         Ok(settlements)
-    }
-
-    /// Returns the number of unresolved settlements and when the oldest began. Reads at most `most` of them.
-    #[boxed]
-    pub async fn summarize_unresolved(&self, max: usize) -> Result<(usize, Option<Timestamp>), StoreError> {
-        let count = count_unresolved(&*self.store, max).await?;
-        let oldest = self.unresolved(None, max).await?.iter().map(|settlement| settlement.since).min();
-        Ok((count, oldest))
     }
 
     /// Resolves a settlement as an admin decides.

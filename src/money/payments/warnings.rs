@@ -16,6 +16,22 @@ impl Payments {
         json!({ "runsLastMinute": self.throttle.unpaid(), "gas": self.gas.status(), "warnings": warnings })
     }
 
+    /// Returns the status of each facilitator by network, with its last answers.
+    pub fn facilitator_statuses(&self) -> Value {
+        let mut statuses = self.facilitators.statuses();
+        for (network, status) in statuses.as_object_mut().into_iter().flatten() {
+            let [verify, settle] = self.last_answers.describe(network);
+            status["lastVerify"] = verify;
+            status["lastSettle"] = settle;
+        }
+        statuses
+    }
+
+    /// Returns a message for each facilitator whose last request failed.
+    pub fn facilitator_failures(&self) -> Vec<String> {
+        self.last_answers.failures()
+    }
+
     fn warnings(&self) -> [Option<String>; KINDS] {
         let (runs, open) = (self.throttle.unpaid(), self.open_intents());
         let elsewhere = self.alarms.elsewhere();

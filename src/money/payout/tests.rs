@@ -345,7 +345,7 @@ async fn a_reason_has_500_characters_and_no_control_character() {
     for bad in ["ä".repeat(501), "line\nfeed".to_owned()] {
         assert!(matches!(because(bad).await, Err(PayoutError::Field { pointer: "/reason", .. })));
     }
-    assert_eq!(because("ä".repeat(500)).await.unwrap().reason, Some("ä".repeat(500)));
+    assert_eq!(because("ä".repeat(500)).await.unwrap().packet.reason, Some("ä".repeat(500)));
 }
 
 #[tokio::test]

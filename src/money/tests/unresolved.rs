@@ -87,7 +87,7 @@ async fn admin_finds_unresolved_settlements_with_all_that_it_takes_to_look_them_
     }]);
     assert_eq!(reported, expected);
     assert!(fixture.payments.unresolved(Some(&id), 10).await.unwrap().is_empty());
-    assert_eq!(fixture.payments.summarize_unresolved(10).await.unwrap(), (1, Some(NOW)));
+    assert_eq!(summarize_unresolved(&*fixture.store, 10).await.unwrap(), (1, Some(NOW)));
 }
 
 #[tokio::test]

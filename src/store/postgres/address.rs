@@ -104,6 +104,13 @@ mod tests {
     }
 
     #[test]
+    fn address_can_name_several_servers() {
+        let config = PostgresConfig::new("postgres://tollhouse@db1:5432,db2:5433/tolls", None).unwrap();
+        assert_eq!(config.database.get_hosts(), ["db1", "db2"].map(|host| Host::Tcp(host.to_owned())));
+        assert_eq!((config.database.get_ports(), config.database.get_dbname()), (&[5432, 5433][..], Some("tolls")));
+    }
+
+    #[test]
     fn malformed_addresses_are_rejected() {
         assert!(matches!(PostgresConfig::new("mysql://a/b", None), Err(OpenError::Scheme)));
         assert!(matches!(PostgresConfig::new("postgres://a/b?sslmode=verify-ca", None), Err(OpenError::Mode(mode)) if mode == "verify-ca"));

@@ -39,6 +39,9 @@ pub(super) const LOCK_TIMEOUT: &str = "SET lock_timeout = '2s'";
 const HINTS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
                      SET plan_cache_mode = force_generic_plan; SET jit = off";
 
+/// Turns off the notices that `IF NOT EXISTS` causes, which would be in the log of every start.
+const QUIET: &str = "SET client_min_messages = warning";
+
 /// Connects to a server that accepts writes. The connection ends when the client is dropped.
 pub(super) async fn connect(config: &PostgresConfig) -> Result<Client, OpenError> {
     let opened = timeout(OPENING, async {
@@ -61,6 +64,9 @@ pub(super) async fn connect(config: &PostgresConfig) -> Result<Client, OpenError
 /// Creates the schema unless it exists.
 pub(super) async fn prepare(config: &PostgresConfig) -> Result<(), OpenError> {
     let mut client = connect(config).await?;
+    if let Err(error) = client.batch_execute(QUIET).await {
+        tracing::debug!(error = describe(&error), "the database sends notices about tables that exist");
+    }
     let mut tries = 0;
     loop {
         match make(&mut client).await {

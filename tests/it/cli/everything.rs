@@ -176,6 +176,7 @@ async fn money(story: &Story, builder: &Shell, credit: &str) {
     story.of(builder, &["payouts"]).await;
     assert!(story.of(builder, &["payouts", "show", id]).await["receipts"].is_array());
     assert_eq!(story.admin(&["payouts", "list", "--all", "--status", "created"]).await["payouts"][0]["id"], id);
+    assert_eq!(story.admin(&["payouts", "show", id]).await["payout"]["id"], id);
     assert_eq!(story.admin(&["payouts", "approve", id, "--yes"]).await["payout"]["status"], "approved");
     let hash = format!("0x{}", "a".repeat(64));
     assert_eq!(story.admin(&["payouts", "paid", id, "--transaction", &hash, "--yes"]).await["payout"]["status"], "paid");

@@ -79,12 +79,29 @@ async fn doctor_shows_whether_a_facilitator_settles_on_the_networks_of_the_setti
     }
 }
 
-/// Starts a node that returns its chain id, and estimates gas if `estimates`.
-async fn node(estimates: bool) -> String {
+/// The answers of a node of Base Sepolia.
+#[derive(Clone, Copy)]
+struct NodeAnswers {
+    estimates: bool,
+    /// Age of the newest block, in seconds.
+    head_age: u64,
+    /// Number of settlements whose gas every account can pay.
+    settlements: u64,
+}
+
+const WELL: NodeAnswers = NodeAnswers { estimates: true, head_age: 2, settlements: 5_000 };
+
+async fn node(with: NodeAnswers) -> String {
     let answer = async move |axum::Json(request): axum::Json<Value>| {
         let message = match request["method"].as_str() {
             Some("eth_chainId") => json!({ "result": "0x14a34" }),
-            Some("eth_estimateGas") if estimates => json!({ "result": "0x5208" }),
+            Some("eth_estimateGas") if with.estimates => json!({ "result": "0x5208" }),
+            Some("eth_gasPrice") => json!({ "result": "0x64" }),
+            Some("eth_getBalance") => json!({ "result": format!("{:#x}", with.settlements * 110_000 * 0x64) }),
+            Some("eth_getBlockByNumber") => {
+                let at = tollhouse::base::clock::Clock::default().now().as_secs() - with.head_age;
+                json!({ "result": { "number": "0x1", "hash": format!("0x{}", "1".repeat(64)), "timestamp": format!("{at:#x}") } })
+            }
             _ => json!({ "error": { "code": -32601, "message": "the method does not exist" } }),
         };
         let mut body = json!({ "jsonrpc": "2.0", "id": request["id"] });
@@ -97,7 +114,7 @@ async fn node(estimates: bool) -> String {
 #[tokio::test]
 async fn doctor_warns_of_unbounded_gas_and_unreachable_documents() {
     let folder = tempfile::tempdir().unwrap();
-    let (well, deaf) = (node(true).await, node(false).await);
+    let (well, deaf) = (node(WELL).await, node(NodeAnswers { estimates: false, ..WELL }).await);
     let evm = |url: &str| vec![("TOLLHOUSE_FACILITATOR", "evm".to_owned()), ("TOLLHOUSE_RPC_URL", url.to_owned())];
     let unlimited = [evm(&well), vec![("TOLLHOUSE_BURNED_GAS", "0".to_owned())]].concat();
     let http = vec![("TOLLHOUSE_FACILITATOR", "http".to_owned()), ("X402_FACILITATOR_URL", "http://127.0.0.1:1".to_owned())];
@@ -119,8 +136,44 @@ async fn doctor_warns_of_unbounded_gas_and_unreachable_documents() {
         let env: Vec<_> = [env, vec![key, ("TOLLHOUSE_PAY_TO", PAY_TO.to_owned())]].concat();
         let env: Vec<_> = env.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let answer = json_of(&run(folder.path(), &["doctor", "--json"], &env).await);
-        assert_eq!((levels(&answer, "gas").len(), levels(&answer, "node").len()), (gas, node), "{case}: {answer}");
-        assert!([levels(&answer, "gas"), levels(&answer, "node")].concat().iter().all(|level| *level == "warn"), "{case}: {answer}");
+        let [of_gas, of_node] = ["gas", "node"].map(|part| {
+            let levels = levels(&answer, part);
+            assert!(levels.iter().all(|level| ["ok", "warn"].contains(level)), "{case}: {answer}");
+            levels.into_iter().filter(|level| *level == "warn").count()
+        });
+        assert_eq!((of_gas, of_node), (gas, node), "{case}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn doctor_fails_if_the_node_does_not_follow_the_chain_or_no_gas_is_left() {
+    let supported = json!({ "kinds": [{ "scheme": "exact", "network": "eip155:84532", "x402Version": 2 }] });
+    let facilitator = serve(Router::new().route("/supported", routing::get(move || async move { axum::Json(supported) }))).await;
+    let (folder, gas_key) = (tempfile::tempdir().unwrap(), "07".repeat(32));
+    let doctor = async |kind: &str, network: &str, rpc_url: &str| {
+        let env = [
+            ("TOLLHOUSE_FACILITATOR", kind),
+            ("X402_FACILITATOR_URL", facilitator.as_str()),
+            ("TOLLHOUSE_NETWORK", network),
+            ("TOLLHOUSE_RPC_URL", rpc_url),
+            ("TOLLHOUSE_GAS_KEY", gas_key.as_str()),
+            ("TOLLHOUSE_PAY_TO", PAY_TO),
+        ];
+        json_of(&run(folder.path(), &["doctor", "--json"], &env).await)
+    };
+    let well = node(WELL).await;
+    let stale = node(NodeAnswers { head_age: 3_600, ..WELL }).await;
+    for (kind, url, level) in [("http", &well, "ok"), ("http", &stale, "fail"), ("evm", &well, "ok"), ("evm", &stale, "fail")] {
+        let reported = doctor(kind, "base-sepolia", url).await;
+        assert_eq!((levels(&reported, "facilitator"), levels(&reported, "node")), (vec!["ok"], vec![level]), "{kind}: {reported}");
+        assert_eq!(reported["fails"], u64::from(level == "fail"), "{kind}: {reported}");
+    }
+    // A node that does not answer, and one of another network.
+    assert_eq!(levels(&doctor("http", "base-sepolia", "http://127.0.0.1:1").await, "node"), ["fail"]);
+    assert_eq!(levels(&doctor("http", "base", &well).await, "node"), ["fail"]);
+    for (settlements, level) in [(5_000, "ok"), (999, "warn"), (0, "fail")] {
+        let reported = doctor("evm", "base-sepolia", &node(NodeAnswers { settlements, ..WELL }).await).await;
+        assert_eq!(levels(&reported, "gas"), [level], "{settlements}: {reported}");
     }
 }
 

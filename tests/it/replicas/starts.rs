@@ -158,3 +158,25 @@ async fn store_with_play_money_is_refused_by_a_host_for_real_money() {
         start(store, data.path()).await.unwrap().shutdown(Duration::from_secs(5)).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_with_another_recipient_than_a_live_host_does_not_start() {
+    let data = tempfile::tempdir().unwrap();
+    let store = Arc::new(MemoryStore::shared(Clock::default()));
+    let other = settings_with(data.path(), &["--pay-to", PAY_TO]);
+    let start_other = || App::start_on(Arc::clone(&store) as _, &other, BASE_URL.to_owned());
+    let app = start(Arc::clone(&store), data.path()).await.unwrap();
+    let refused = full_message(&start_other().await.unwrap_err());
+    let both = ["`payTo` of eip155:84532", PAY_TO, "0x70110E5e70110e5E70110E5E70110E5e70110E5e"].map(str::to_lowercase);
+    assert!(both.iter().all(|named| refused.to_lowercase().contains(named)), "{refused}");
+    // A host with the same settings starts, and its settings count after the first one has ended.
+    let same = start(Arc::clone(&store), data.path()).await.unwrap();
+    app.shutdown(Duration::from_secs(5)).await;
+    start_other().await.unwrap_err();
+    same.shutdown(Duration::from_secs(5)).await;
+    // Once all hosts are stopped, the setting can change.
+    let app = start_other().await.unwrap();
+    let refused = start(Arc::clone(&store), data.path()).await.unwrap_err();
+    assert!(refused.contains("`payTo`"), "{refused}");
+    app.shutdown(Duration::from_secs(5)).await;
+}

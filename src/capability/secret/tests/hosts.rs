@@ -69,3 +69,16 @@ async fn changes_of_other_hosts_do_not_wait_for_a_slow_change() {
     assert_eq!(value_of(&slow, &tool, "KEY").await.as_deref(), Some(VALUE));
     slow.refresh_all(vec![tool.id.clone()]).await.unwrap();
 }
+
+#[tokio::test]
+async fn hosts_with_a_given_key_all_decrypt_with_the_new_one_first() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::default()));
+    let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), tollhouse_event::EventSettings::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let ring = Keyring::open(Some(&hex::encode([1; 32])), None, &folder.path().join("none")).unwrap();
+    let secrets = Secrets::open(store, Clock::default(), events, ring, 1 << 20).await.unwrap();
+    let refused = secrets.rotate().await.unwrap_err();
+    assert!(matches!(refused, SecretError::GivenSharedKey), "{refused}");
+    let steps = ["TOLLHOUSE_MASTER_KEY_FILE", "OLD,NEW", "NEW,OLD"].map(|step| refused.to_string().find(step));
+    assert!(steps.is_sorted() && steps[0].is_some(), "{refused}");
+}

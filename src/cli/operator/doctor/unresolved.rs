@@ -1,4 +1,4 @@
-//! Checks whether the host that runs here has unresolved settlements.
+//! Checks whether the host that runs here has unresolved settlements, or the database of its store.
 
 use std::path::Path;
 
@@ -16,7 +16,8 @@ pub(super) async fn examine(data: &Path) -> Option<Finding> {
     }
 }
 
-fn finding(Unresolved { count, max, oldest }: Unresolved) -> Finding {
+/// Describes the unresolved settlements of a store.
+pub(super) fn finding(Unresolved { count, max, oldest }: Unresolved) -> Finding {
     if count == 0 {
         return Finding::ok("settlements", "no unresolved settlements");
     }

@@ -24,6 +24,7 @@ use tokio::{sync::Mutex, time::Instant};
 use tollhouse_base::{clock::Clock, log_gate::LogGate};
 use tollhouse_store::Store;
 
+pub(super) use self::gas::funds_of;
 use self::{
     gas::{GasBalance, MAX_GAS},
     nonces::Nonces,
@@ -46,6 +47,16 @@ use crate::{
     },
     x402::{eip3009::is_envelope, permit2::PERMIT2, signed::Order},
 };
+
+/// Returns the account of a key that pays for gas: 32 bytes in hex.
+pub(super) fn signer_of(key: &str) -> Result<Address, ConfigError> {
+    signing_key(key).map(|key| Address::from_private_key(&key))
+}
+
+fn signing_key(key: &str) -> Result<SigningKey, ConfigError> {
+    let bytes = zeroize::Zeroizing::new(hex::decode(key.trim().trim_start_matches("0x")).map_err(|_| ConfigError::GasKey)?);
+    SigningKey::from_slice(&bytes).map_err(|_| ConfigError::GasKey)
+}
 
 /// How long the result of a check of the node is reused, and how long the check may take.
 const CHECK_TTL: Duration = Duration::from_secs(1);
@@ -84,8 +95,7 @@ impl EvmFacilitator {
     /// Constructs a facilitator that sends through `node` and pays gas with `key`: 32 bytes in hex. If [the store is
     /// shared](Store::is_shared), its other hosts use the key too.
     pub(crate) fn new(node: Arc<Node>, key: &str, store: &Arc<dyn Store>, clock: Clock, timeout: TxTimeouts) -> Result<Self, ConfigError> {
-        let bytes = zeroize::Zeroizing::new(hex::decode(key.trim().trim_start_matches("0x")).map_err(|_| ConfigError::GasKey)?);
-        let key = SigningKey::from_slice(&bytes).map_err(|_| ConfigError::GasKey)?;
+        let key = signing_key(key)?;
         let signer = Address::from_private_key(&key);
         let nonces = Nonces::of(store, format!("{}/{signer}", node.network().caip2), timeout.stuck);
         let tx_manager = TxManager::open(Arc::clone(&node), key, timeout.stuck, nonces);

@@ -17,6 +17,7 @@ use std::{fmt, iter, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
+use reqwest::Url;
 use serde_json::json;
 use tokio::time::Instant;
 use tollhouse_base::clock::Clock;
@@ -59,6 +60,9 @@ impl Default for FacilitatorTimeouts {
         Self { verify: Duration::from_secs(10), settle: Duration::from_secs(60), again: Duration::from_secs(10) }
     }
 }
+
+/// Name of the facilitator in settings and intents.
+const NAME: &str = "http";
 
 /// Length of a key's signature, in bytes.
 const KEY_SIGNATURE_BYTES: usize = 65;
@@ -281,7 +285,7 @@ impl Facilitator for HttpFacilitator {
     }
 
     fn name(&self) -> &'static str {
-        "http"
+        NAME
     }
 
     fn fee_payer(&self, _network: &Network) -> Option<String> {
@@ -293,11 +297,15 @@ impl Facilitator for HttpFacilitator {
     }
 
     fn identity(&self) -> String {
-        let mut at = self.client.base.clone();
-        at.set_query(None);
-        at.set_fragment(None);
-        _ = at.set_username("");
-        _ = at.set_password(None);
-        format!("{} {}", self.name(), at.as_str().trim_end_matches('/'))
+        identity_of(self.client.base.clone())
     }
+}
+
+/// Returns the identity of a facilitator at a URL, without the URL's secrets.
+pub(super) fn identity_of(mut at: Url) -> String {
+    at.set_query(None);
+    at.set_fragment(None);
+    _ = at.set_username("");
+    _ = at.set_password(None);
+    format!("{NAME} {}", at.as_str().trim_end_matches('/'))
 }

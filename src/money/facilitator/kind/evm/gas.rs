@@ -32,9 +32,6 @@ const EMPTY_PAUSE: Duration = Duration::from_secs(5);
 /// Number of transactions that are remembered.
 const MOST_COUNTED: usize = 4_096;
 
-/// Remaining settlements below which the operator is warned.
-const FEW: u64 = 1_000;
-
 /// The signer's balance as last seen.
 #[derive(Debug)]
 pub(super) struct GasBalance {
@@ -89,7 +86,19 @@ struct SeenBalance {
 
 impl SeenBalance {
     fn is_low(self) -> bool {
-        self.settlements < FEW
+        self.funds().is_low()
+    }
+
+    fn funds(self) -> GasFunds {
+        GasFunds { wei: self.balance.saturating_to(), settlements: self.settlements }
+    }
+
+    /// Reads the balance of an account, and how many settlements it pays for at the current gas price.
+    async fn read(node: &Node, account: Address) -> Result<Self, RpcError> {
+        let balance: U256 = node.rpc("eth_getBalance", json!([account, "latest"])).await?;
+        let price: U128 = node.rpc("eth_gasPrice", json!([])).await?;
+        let one = U256::from(TRANSFER_GAS).saturating_mul(U256::from(price.to::<u128>().max(1)));
+        Ok(Self { balance, settlements: (balance / one).saturating_to() })
     }
 }
 
@@ -152,20 +161,22 @@ impl GasBalance {
 
     /// Returns the balance as last seen, if it was.
     pub(super) fn funds(&self) -> Option<GasFunds> {
-        self.seen.lock().map(|seen| GasFunds { wei: seen.balance.saturating_to(), settlements: seen.settlements })
+        self.seen.lock().map(SeenBalance::funds)
     }
 
     async fn look(&self, node: &Node) -> Result<(), RpcError> {
-        let balance: U256 = node.rpc("eth_getBalance", json!([self.signer, "latest"])).await?;
-        let price: U128 = node.rpc("eth_gasPrice", json!([])).await?;
-        let one = U256::from(TRANSFER_GAS).saturating_mul(U256::from(price.to::<u128>().max(1)));
-        let seen = SeenBalance { balance, settlements: (balance / one).saturating_to() };
+        let seen = SeenBalance::read(node, self.signer).await?;
         if seen.is_low() {
             tracing::warn!(signer = %self.signer, seen.settlements, "the signer's balance for gas is low");
         }
         *self.seen.lock() = Some(seen);
         Ok(())
     }
+}
+
+/// Reads the funds of an account that pays for gas.
+pub(in crate::facilitator::kind) async fn funds_of(node: &Node, account: Address) -> Result<GasFunds, RpcError> {
+    SeenBalance::read(node, account).await.map(SeenBalance::funds)
 }
 
 /// Returns an amount of gas with its cost at the price of the transaction with this receipt.
