@@ -17,6 +17,7 @@ mod stores;
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 use tollhouse_account::{admin_token, audit::Audit, builder::Builders, session::Sessions};
@@ -27,7 +28,7 @@ use tollhouse_call::{
     registration_terms,
 };
 use tollhouse_capability::{CapabilityServices, Guard, GuardSettings, guard::RecordedAnswers, secret::Secrets};
-use tollhouse_catalog::{Catalog, CatalogParts, safety::Scanner};
+use tollhouse_catalog::{Catalog, CatalogParts, ValidationError, safety::Scanner};
 use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, NetworkSettings, SecretSettings, Settings};
 use tollhouse_event::{EventSettings, Events};
 use tollhouse_front::{Authenticator, Code, FrontServices, Limits, MemoryBudget, Proxies, Shutdown};
@@ -316,6 +317,15 @@ impl App {
             self.services.capabilities.answer_recorded(&shown.endpoint.id, recorded);
         }
         Ok(())
+    }
+
+    /// Validates a value against a JSON Schema, in a worker.
+    ///
+    /// # Errors
+    ///
+    /// [`ValidationError`]. An invalid schema is a [`PoolError::Schema`](tollhouse_pool::PoolError::Schema).
+    pub async fn validate(&self, schema: &Value, value: &Value) -> Result<(), ValidationError> {
+        tollhouse_catalog::validate(&self.services.pool, schema, value).await
     }
 
     /// Serves all front ends on `listener` until shutdown, and until every connection has ended.

@@ -98,7 +98,7 @@ pub use self::{
     policy::{Policy, PolicyInForce},
     retired::DeletedEndpoint,
     review::ReviewQueuePosition,
-    schema_validation::{ValidationError, ValidationSubject},
+    schema_validation::{ValidationError, ValidationSubject, validate},
     snapshot::{CatalogCounts, EndpointFilter, IndexLoading, Snapshot},
     source::{object_of, response_hash},
     trial::TrialTarget,

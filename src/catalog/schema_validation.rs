@@ -4,17 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tollhouse_base::{
+    boxed,
     cpu_share::CpuTurn,
     offload::{DropOffThread, run_blocking},
 };
 use tollhouse_pool::{Job, OpHost, Pool, PoolError};
 use tollhouse_protocol::{
-    Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, ProgressMessage, Side, Start, StopReason, Work,
+    Bundle, Isolation, Limits, LogLine, OpFailure, OpRequest, OpValue, Outcome, ProgressMessage, Schemas, Side, Start, StopReason, Tier,
+    Work,
 };
-use tollhouse_tool::{Endpoint, Handler, Mismatch};
+use tollhouse_tool::{Endpoint, Handler, Mismatch, Owner};
 
-use super::{Catalog, LiveEndpoint, PublishError};
+use super::{Catalog, LiveEndpoint, PublishError, SPECIFIER};
 
 /// Why a value did not pass validation.
 #[derive(Debug)]
@@ -75,24 +78,48 @@ impl LiveEndpoint {
             isolation,
             tier: endpoint.tier,
             concurrency: Self::CONCURRENCY,
-            start: Start {
-                call: String::new(),
-                work: Work::Check(side),
-                announced: false,
-                head: Bytes::new(),
-                body: text,
-                env: vec![],
-                now_ms: 0,
-                limits: endpoint.limits,
-            },
+            start: check_start(side, text, endpoint.limits),
         };
-        match pool.run(job, &NoGrants(asker)).await.map_err(ValidationError::Pool)?.outcome {
-            Outcome::Returned(_) => Ok(()),
-            Outcome::Invalid(_, problems) => Err(ValidationError::Mismatch(Mismatch { problems })),
-            Outcome::Stopped(reason) => Err(ValidationError::Stopped(reason)),
-            // No code ran that could throw.
-            Outcome::Threw(_) => Err(ValidationError::Stopped(StopReason::Crashed)),
-        }
+        run(pool, job, asker).await
+    }
+}
+
+/// Validates `value` against a schema that belongs to no endpoint.
+///
+/// # Errors
+///
+/// [`ValidationError`]. An invalid schema is a [`PoolError::Schema`].
+#[boxed]
+pub async fn validate(pool: &Pool, schema: &Value, value: &Value) -> Result<(), ValidationError> {
+    let schemas = Schemas { input: None, output: Some(Bytes::from(schema.to_string())) };
+    let owner = Owner::Platform;
+    let bundle = Arc::new(Bundle { version: "schema".to_owned(), specifier: format!("{SPECIFIER}schema"), source: None, schemas });
+    let job = Job {
+        bundle: &bundle,
+        owner: owner.share(),
+        endpoint: "schema",
+        caller: None,
+        by_owner: true,
+        isolation: Isolation::Fresh,
+        tier: Tier::default(),
+        concurrency: LiveEndpoint::CONCURRENCY,
+        start: check_start(Side::Output, Bytes::from(value.to_string()), Limits::default()),
+    };
+    run(pool, job, ValidationSubject::Upload).await
+}
+
+/// Returns the message that starts the validation of JSON text.
+fn check_start(side: Side, body: Bytes, limits: Limits) -> Start {
+    Start { call: String::new(), work: Work::Check(side), announced: false, head: Bytes::new(), body, env: vec![], now_ms: 0, limits }
+}
+
+async fn run(pool: &Pool, job: Job<'_>, asker: ValidationSubject<'_>) -> Result<(), ValidationError> {
+    match pool.run(job, &NoGrants(asker)).await.map_err(ValidationError::Pool)?.outcome {
+        Outcome::Returned(_) => Ok(()),
+        Outcome::Invalid(_, problems) => Err(ValidationError::Mismatch(Mismatch { problems })),
+        Outcome::Stopped(reason) => Err(ValidationError::Stopped(reason)),
+        // No code ran that could throw.
+        Outcome::Threw(_) => Err(ValidationError::Stopped(StopReason::Crashed)),
     }
 }
 

@@ -18,11 +18,13 @@ use tollhouse_api::{
 use tollhouse_app::App;
 use tollhouse_base::error_chain::full_message;
 use tollhouse_capability::guard::RecordedAnswers;
+use tollhouse_catalog::ValidationError;
 use tollhouse_config::{Flags, Settings};
+use tollhouse_pool::PoolError;
 use zeroize::Zeroizing;
 
 use super::{
-    base::{Answer, Client, Credentials, Error, Result, Role, private_files},
+    base::{Answer, Client, Credentials, Error, Result, Role, first, private_files},
     tool::changes::{FIELDS, default},
 };
 
@@ -126,6 +128,26 @@ impl LocalHost {
     /// Makes a tool's requests get recorded responses, or real ones again.
     pub(crate) async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<RecordedAnswers>>) -> Result {
         self.app.answer_recorded(slug, recorded).await.map_err(|error| Error::refused(full_message(&error)))
+    }
+
+    /// Returns why a result does not match the schema of its case, if it does not.
+    pub(crate) async fn mismatch(&self, schema: &Value, result: &Value) -> Result<Option<String>> {
+        match self.app.validate(schema, result).await {
+            Ok(()) => Ok(None),
+            Err(ValidationError::Mismatch(mismatch)) => Ok(Some(mismatch.problems.first().map_or_else(
+                || mismatch.to_string(),
+                |problem| {
+                    let at = if problem.pointer.is_empty() { "the result:" } else { &problem.pointer };
+                    format!("{at} {}", first(&problem.message, 200))
+                },
+            ))),
+            Err(ValidationError::Stopped(reason)) => Ok(Some(format!("the check of `outputMatches` was stopped: {reason}"))),
+            Err(ValidationError::Pool(PoolError::Schema(fault))) => {
+                let reason = format!("{} {}", fault.pointer, fault.message);
+                Ok(Some(format!("`outputMatches` is not a schema: {}", first(reason.trim_start(), 200))))
+            }
+            Err(ValidationError::Pool(error)) => Err(Error::refused(full_message(&error))),
+        }
     }
 
     /// Sets a secret of a tool.

@@ -87,7 +87,11 @@ pub(crate) async fn run(host: &LocalHost, upload: &Upload, cases: &[Case], secre
             (Err(error), _) => publish_reply(422, &json!({ "error": error.reported }))?,
         };
         let remaining = recorded.map(|recorded| recorded.remaining()).unwrap_or_default();
-        match case.wrong(&reply).or_else(|| not_run(&remaining)) {
+        let mismatch = match case.output_schema() {
+            Some(schema) => host.mismatch(schema, &reply.value()).await?,
+            None => None,
+        };
+        match case.wrong(&reply, mismatch).or_else(|| not_run(&remaining)) {
             None => tried.passed += 1,
             Some(wrong) => {
                 let position = thrown_at(host, &upload.tool.folder, &reply, started).await.unwrap_or_else(|| FilePosition::file(FILE));

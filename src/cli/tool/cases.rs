@@ -41,7 +41,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         exact::approximate(&self.body).unwrap_or_default()
     }
 
@@ -121,13 +121,19 @@ impl Case {
         }
     }
 
-    /// Returns how a response differs from the case, if it does.
-    pub(crate) fn wrong(&self, reply: &Reply) -> Option<String> {
+    /// Returns the schema that the result must match, if the case has one.
+    pub(crate) fn output_schema(&self) -> Option<&Value> {
+        self.fields.get("outputMatches")
+    }
+
+    /// Returns how a response differs from the case, if it does. `mismatch` is why the result does not match
+    /// [`output_schema`](Self::output_schema).
+    pub(crate) fn wrong(&self, reply: &Reply, mismatch: Option<String>) -> Option<String> {
         let member = |name: &str| self.fields.get(name);
         let of_error = member("error").or(member("publishError"));
         let found = match of_error {
             Some(requested) => wrong_error(requested, reply),
-            None => self.wrong_result(reply),
+            None => self.wrong_result(reply, mismatch),
         };
         let late = || {
             let bound = Duration::from_millis(member("within_ms")?.as_u64()?);
@@ -145,7 +151,7 @@ impl Case {
         found.or_else(carried).or_else(late)
     }
 
-    fn wrong_result(&self, reply: &Reply) -> Option<String> {
+    fn wrong_result(&self, reply: &Reply, mismatch: Option<String>) -> Option<String> {
         let body = reply.value();
         let error = &body["error"];
         let requested = self.fields.get("status").cloned().unwrap_or_else(|| json!(200));
@@ -154,8 +160,8 @@ impl Case {
             let reported = message.map(|message| format!(": {} ({})", first(message, 200), error["code"].as_str().unwrap_or_default()));
             return Some(format!("expected {requested}, got {}{}", reply.status, reported.unwrap_or_default()));
         }
-        if let Some(schema) = self.fields.get("outputMatches") {
-            return misfit(schema, &body);
+        if self.output_schema().is_some() {
+            return mismatch;
         }
         difference("", self.output.as_deref().unwrap_or(RawValue::NULL), &reply.body)
     }
@@ -179,16 +185,6 @@ fn wrong_error(requested: &Value, reply: &Reply) -> Option<String> {
 
 fn one_of(requested: &Value, found: &Value) -> bool {
     requested.as_array().map_or(requested == found, |several| several.contains(found))
-}
-
-fn misfit(schema: &Value, value: &Value) -> Option<String> {
-    let validator = match jsonschema::validator_for(schema) {
-        Ok(validator) => validator,
-        Err(error) => return Some(format!("`outputMatches` is not a schema: {error}")),
-    };
-    let error = validator.iter_errors(value).next()?;
-    let at = error.instance_path().to_string();
-    Some(format!("{} {}", if at.is_empty() { "the result:" } else { &at }, first(&error.to_string(), 200)))
 }
 
 /// Cuts a member out of an object.

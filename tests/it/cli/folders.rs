@@ -113,6 +113,22 @@ async fn check_says_all_that_is_wrong_with_its_place() {
 }
 
 #[tokio::test]
+async fn results_are_compared_with_the_schemas_of_their_cases() {
+    let shell = Shell::new();
+    let folder = started(&shell, "shout").await;
+    let case = |name: &str, schema: Value| json!({ "name": name, "input": { "text": "hi" }, "outputMatches": schema });
+    let cases = json!([
+        case("fits", json!({ "properties": { "text": { "type": "string" } }, "required": ["text"] })),
+        case("differs", json!({ "properties": { "text": { "type": "number" } } })),
+        case("lacks", json!({ "required": ["sound"] })),
+        case("is no schema", json!({ "type": 1 })),
+    ]);
+    fs::write(folder.join("cases.jsonc"), cases.to_string()).unwrap();
+    let wrong = "cases.jsonc  ✗ \"differs\": /text the value is not of type \"number\"\ncases.jsonc  ✗ \"lacks\": the result: \"sound\" is required\ncases.jsonc  ✗ \"is no schema\": `outputMatches` is not a schema: /type …\n…\ncases   1/4";
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text(wrong);
+}
+
+#[tokio::test]
 async fn selected_host_is_asked_and_nothing_is_stored() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
