@@ -163,6 +163,11 @@ impl Calls {
     ///
     /// `guard` is dropped when the call has ended.
     pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, guard: impl Send + 'static) -> RunningCall<CompletedCall> {
+        // Not generic beyond this line: otherwise everything that a call does is compiled again for each type of guard.
+        self.begin_guarded(call, cancel, Box::new(guard))
+    }
+
+    fn begin_guarded(self: &Arc<Self>, call: Call, cancel: CancellationToken, guard: Box<dyn Send>) -> RunningCall<CompletedCall> {
         let this = Arc::clone(self);
         let header = |name: &str| call.head.headers.get(name).map(String::as_str);
         let followed = telemetry::follow(header("traceparent"), header("tracestate"));
