@@ -131,7 +131,7 @@ fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    match runtime.block_on(serve(flags, config)) {
+    match crate::block_on(&runtime, serve(flags, config)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(error.as_ref()),
     }
@@ -152,15 +152,15 @@ fn names_folder(given: &clap::ArgMatches) -> bool {
 fn run(command: Command, names_folder: bool, out: Output) -> crate::base::error::Result {
     let runtime = runtime()?;
     let ended = match command {
-        Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args, out)),
-        Command::Store(Store::Check(args)) => runtime.block_on(store_admin::check(*args, names_folder, out)),
-        Command::Store(Store::Compact(args)) => runtime.block_on(store_admin::compact(*args, names_folder, out)),
+        Command::Ledger(Ledger::Check(args)) => crate::block_on(&runtime, ledger::check(&args, out)),
+        Command::Store(Store::Check(args)) => crate::block_on(&runtime, store_admin::check(*args, names_folder, out)),
+        Command::Store(Store::Compact(args)) => crate::block_on(&runtime, store_admin::compact(*args, names_folder, out)),
         Command::Store(Store::Repair(args)) => store_admin::repair(&args, out),
-        Command::Store(Store::Migrate(args)) => runtime.block_on(backup_cmd::migrate(args, out)),
-        Command::Store(Store::Stay(args)) => runtime.block_on(backup_cmd::stay(args, out)),
-        Command::Backup(args) => runtime.block_on(backup_cmd::backup(*args, names_folder, out)),
-        Command::Restore(args) => runtime.block_on(backup_cmd::restore(*args, names_folder, out)),
-        Command::Doctor(args) => runtime.block_on(doctor::run(*args, out)),
+        Command::Store(Store::Migrate(args)) => crate::block_on(&runtime, backup_cmd::migrate(args, out)),
+        Command::Store(Store::Stay(args)) => crate::block_on(&runtime, backup_cmd::stay(args, out)),
+        Command::Backup(args) => crate::block_on(&runtime, backup_cmd::backup(*args, names_folder, out)),
+        Command::Restore(args) => crate::block_on(&runtime, backup_cmd::restore(*args, names_folder, out)),
+        Command::Doctor(args) => crate::block_on(&runtime, doctor::run(*args, out)),
         Command::Serve { .. } | Command::VerifyReceipt(_) | Command::Asks(_) => Ok(()),
     };
     Ok(ended?)
@@ -168,7 +168,7 @@ fn run(command: Command, names_folder: bool, out: Output) -> crate::base::error:
 
 /// Verifies a receipt, which can be at the user's host.
 fn verify_receipt(args: verify::Args, global: &crate::GlobalArgs) -> crate::base::error::Result {
-    Ok(runtime()?.block_on(verify::run(args, global))?)
+    Ok(crate::block_on(&runtime()?, verify::run(args, global))?)
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {

@@ -44,7 +44,7 @@ mod unset_secrets;
 mod usage_error;
 mod whoami;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, pin::Pin, process::ExitCode};
 
 use tollhouse_tool::Status;
 
@@ -266,12 +266,18 @@ impl Command {
 
 /// Runs a command that uses a host. It mostly waits, so one thread is enough.
 fn waiting<T>(request: impl Future<Output = T>) -> Result<T> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(request))
+    Ok(block_on(&tokio::runtime::Builder::new_current_thread().enable_all().build()?, request))
 }
 
 /// Runs work of a host itself, on all threads.
 fn working<T>(done: impl Future<Output = T>) -> Result<T> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(done))
+    Ok(block_on(&tokio::runtime::Builder::new_multi_thread().enable_all().build()?, done))
+}
+
+/// Runs `work` to its end. It is boxed, because each loop of the runtime would otherwise have a copy of its code.
+pub(crate) fn block_on<T>(runtime: &tokio::runtime::Runtime, work: impl Future<Output = T>) -> T {
+    let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
+    runtime.block_on(work)
 }
 
 /// Returns the user's files with keys and credentials, each with a profile that it belongs to. Some may not exist. If
