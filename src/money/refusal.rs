@@ -7,6 +7,7 @@ use tollhouse_store::StoreError;
 use tollhouse_tool::MicroUsd;
 
 use super::{
+    NOT_SERVED,
     credit::OverBudget,
     payments::{record::SettlementNotice, run_limits::RunLimitReached},
 };
@@ -94,4 +95,15 @@ pub enum SettleError {
     /// Nothing was taken.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl SettleError {
+    /// Returns the name of the payment's outcome in metrics.
+    pub(crate) fn outcome(&self) -> &'static str {
+        match self {
+            Self::Refused { reason, .. } if reason == NOT_SERVED => "released",
+            Self::Refused { .. } => "refused",
+            Self::Unknown { .. } | Self::Store(_) => "unknown",
+        }
+    }
 }

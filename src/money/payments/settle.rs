@@ -358,7 +358,7 @@ impl Payments {
         let ending = update(&*self.store, Durability::Durable, |tx| self.end_batch(tx, id, &outcome, answer.clone()));
         let concluded = ending.await.and_then(|PaymentConclusion { outcome, news }| {
             if news.is_some() {
-                PAYMENTS_ENDED.count([outcome_of(&outcome)]);
+                PAYMENTS_ENDED.count([outcome.as_ref().err().map_or("settled", SettleError::outcome)]);
             }
             news.into_iter().for_each(|news| self.finisher.announce(news));
             outcome
@@ -487,15 +487,5 @@ impl Payments {
         let until = self.clock.now().plus(self.config.owed.kept);
         (record.state, record.replica) = (PaymentState::Owed, is_awaited.then(|| self.replica.id().clone()));
         record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0 });
-    }
-}
-
-/// Returns the name of a payment's outcome in metrics.
-pub(super) fn outcome_of(outcome: &Result<StoredAnswer, SettleError>) -> &'static str {
-    match outcome {
-        Ok(_) => "settled",
-        Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => "released",
-        Err(SettleError::Refused { .. }) => "refused",
-        Err(SettleError::Unknown { .. } | SettleError::Store(_)) => "unknown",
     }
 }
