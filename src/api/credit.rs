@@ -189,7 +189,6 @@ pub enum CreditsResponse {
 /// A credit with its movements, newest first.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(inline)]
 pub struct CreditHistory {
     /// The credit.
     #[serde(flatten)]
@@ -207,7 +206,6 @@ pub struct CreditHistory {
 /// A page of all credits, for admins.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(inline)]
 pub struct CreditPage {
     pub ok: True,
     /// The credits.
