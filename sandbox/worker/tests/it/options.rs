@@ -90,7 +90,7 @@ fn every_function_of_ctx_is_tried_with_an_option_and_after_its_call() {
     let mut worker = Worker::handler(
         "const names = [];
          const walk = (value, name) => {
-           for (const key of Object.getOwnPropertyNames(value)) {
+           for (const key of Object.getOwnPropertyNames(value).filter((key) => key !== 'constructor' && key !== 'prototype')) {
              const member = value[key];
              if (typeof member === 'function') names.push(`${name}.${key}`);
              if (typeof member === 'function' || (typeof member === 'object' && member !== null)) walk(member, `${name}.${key}`);
