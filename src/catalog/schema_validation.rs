@@ -51,7 +51,7 @@ impl<'a> ValidationSubject<'a> {
 }
 
 impl LiveEndpoint {
-    /// Maximum concurrent calls of one endpoint.
+    /// Maximum concurrent calls of one endpoint. A caller can have as many of them as it leaves free.
     pub const CONCURRENCY: usize = 64;
 
     /// Validates JSON `text` against the schema of `side`, within the limits of a call.

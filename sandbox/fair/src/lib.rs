@@ -39,6 +39,10 @@ pub enum Share {
     /// Seven times as many as it leaves free. A single owner gets 7/8, two owners get 7/15 each, and
     /// a newcomer always finds one free. Some permits stay unused, because work is never interrupted.
     OfFree,
+    /// As many as it leaves free. A single owner gets half, two owners get a third each. For owners
+    /// that one person can have several of: of 64 permits, three owners leave 8 even if they come one
+    /// after the other.
+    HalfOfFree,
 }
 
 impl Share {
@@ -50,6 +54,7 @@ impl Share {
                 Self::All => true,
                 Self::AllBut(room) => has < max.saturating_sub(room).max(1),
                 Self::OfFree => has == 0 || has < TIMES_FREE * (free - 1),
+                Self::HalfOfFree => has == 0 || has < free - 1,
             }
     }
 }

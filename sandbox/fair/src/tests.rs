@@ -6,7 +6,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::*;
 
 /// One share of each kind.
-const SHARES: [Share; 3] = [Share::All, Share::AllBut(2), Share::OfFree];
+const SHARES: [Share; 4] = [Share::All, Share::AllBut(2), Share::OfFree, Share::HalfOfFree];
 
 fn take_all(fair: &Arc<FairSemaphore<&'static str>>, owner: &'static str) -> Vec<FairPermit<&'static str>> {
     iter::from_fn(|| fair.take(owner)).collect()
@@ -31,6 +31,17 @@ fn owner_can_have_seven_times_as_many_as_it_leaves_free() {
     let allows = |has, free| Share::OfFree.allows(64, has, free);
     assert_eq!([allows(6, 2), allows(7, 2), allows(13, 3), allows(14, 3)], [true, false, true, false]);
     assert_eq!([allows(0, 0), allows(0, 1), allows(1, 1)], [false, true, false]);
+}
+
+#[test]
+fn owners_that_come_one_after_the_other_each_get_half_of_what_is_free() {
+    let fair = FairSemaphore::new(64, Share::HalfOfFree);
+    let permits = ["a", "b", "c", "d"].map(|owner| take_all(&fair, owner));
+    assert_eq!(permits.each_ref().map(Vec::len), [32, 16, 8, 4]);
+    drop(permits);
+    let permits: Vec<_> = (0..64).flat_map(|_| [fair.take("a"), fair.take("b")]).flatten().collect();
+    let of = |name: &str| permits.iter().filter(|permit| permit.owner == name).count();
+    assert_eq!((of("a"), of("b")), (21, 21), "a third each");
 }
 
 #[test]
@@ -183,7 +194,7 @@ async fn abandoned_requests_free_their_place_in_the_queue() {
 fn slots_are_not_lost_or_doubled_and_nobody_waits_needlessly() {
     for seed in 0..120 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let fair = FairSemaphore::new(random.usize(1..=20), SHARES[random.usize(..3)]);
+        let fair = FairSemaphore::new(random.usize(1..=20), SHARES[random.usize(..SHARES.len())]);
         let (mut held, mut waiting) = (Vec::new(), Vec::new());
         for step in 0..400 {
             let owner = ["a", "b", "c", "d"][random.usize(..4)];

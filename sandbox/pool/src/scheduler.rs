@@ -12,6 +12,7 @@
 //! go before calls to be admitted. Otherwise the order is first come, first served among those that
 //! can run. A single owner can have every slot and every place in the queue, but only 7/8 of the
 //! processes: a sleeping call keeps its process, and a newcomer would have to wait until it wakes.
+//! For the same reason, a caller can have only as many places of an endpoint as it leaves free.
 //!
 //! Invariant: after every change no waiter that can run is left waiting. `Queue::dispatch`
 //! maintains it, and [`Scheduler::wait`] relies on it to let a newcomer pass waiters that may not
@@ -55,7 +56,8 @@ pub(crate) enum Admitted<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ahead {
     Never,
-    /// At once, if nobody waits and its endpoint has running calls. Tried before a slot of its own.
+    /// At once, if nobody waits and its endpoint has running calls, one of whose places its caller
+    /// can have. Tried before a slot of its own.
     Now,
     /// Once it is first in the queue.
     Queued,
@@ -110,7 +112,7 @@ impl Scheduler {
         let turn = {
             let mut queue = shared.queue.lock();
             queue.check_open(&admission, rules)?;
-            if ahead == Ahead::Now && queue.may_run_ahead(admission.endpoint) {
+            if ahead == Ahead::Now && queue.may_run_ahead(admission) {
                 return Ok(Admitted::Ahead);
             }
             if queue.may_enter(rules, admission) {

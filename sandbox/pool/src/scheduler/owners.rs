@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tollhouse_fair::Share;
 
-/// With fewer processes than this, none is reserved for others.
-const FEW: usize = 4;
+/// With fewer processes, or fewer places at an endpoint, none is reserved for others.
+pub(super) const FEW: usize = 4;
 
 /// Owners by name.
 #[derive(Debug, Default)]

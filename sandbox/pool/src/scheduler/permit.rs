@@ -40,7 +40,7 @@ impl<'a> Permit<'a> {
     /// Creates the permit of a call that another one left behind (see
     /// [`hand_over`](Self::hand_over)).
     pub(super) fn taken_over(shared: &'a Shared, admission: AdmissionRequest<'a>) -> Self {
-        shared.queue.lock().taken_over(admission.caller);
+        shared.queue.lock().taken_over(admission);
         Self::running(shared, admission)
     }
 
@@ -136,7 +136,7 @@ impl<'a> Permit<'a> {
         if self.is_answered {
             queue.note_answer(self.admission);
         }
-        queue.handed_over(self.admission.caller);
+        queue.handed_over(self.admission);
         // The caller may have another call in the queue that waited for this.
         queue.dispatch(&self.shared.rules);
         drop(queue);

@@ -1,12 +1,16 @@
 //! The state of the scheduler: holders of slots and processes, and waiters.
 
-use std::{collections::HashMap, net::IpAddr, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    net::IpAddr,
+    time::Duration,
+};
 
 use tokio::{sync::Notify, time::Instant};
-use tollhouse_fair::lock::Lock;
+use tollhouse_fair::{Share, lock::Lock};
 
 use super::{
-    owners::{Owner, Owners},
+    owners::{FEW, Owner, Owners},
     rules::{AdmissionRequest, Occupancy, Rules},
     wait_queue::{QueuePosition, WaitQueue},
     waiter::{Waiter, WaiterGrant, WaiterHandle},
@@ -64,6 +68,8 @@ enum NextSlot {
 #[derive(Debug, Default)]
 struct Endpoint {
     admitted: usize,
+    /// The number of admitted calls of each caller that has any.
+    callers: HashMap<IpAddr, usize>,
     breaker: Breaker,
 }
 
@@ -74,6 +80,34 @@ struct Caller {
     /// Calls with a running slot or in the background.
     computing: usize,
     queued: usize,
+}
+
+impl Endpoint {
+    /// Returns whether a call can have a place, once `released` more places are free.
+    fn has_place(&self, admission: AdmissionRequest<'_>, released: usize) -> bool {
+        let all = admission.concurrency.max(1);
+        let share = if admission.caller.is_none() || all < FEW { Share::All } else { Share::HalfOfFree };
+        let has = admission.caller.and_then(|caller| self.callers.get(&caller)).copied().unwrap_or_default();
+        share.allows(all, has, (all + released).saturating_sub(self.admitted))
+    }
+
+    /// Counts a place for a caller.
+    fn count(&mut self, caller: Option<IpAddr>) {
+        if let Some(caller) = caller {
+            *self.callers.entry(caller).or_default() += 1;
+        }
+    }
+
+    /// Stops counting a place for a caller.
+    fn discount(&mut self, caller: Option<IpAddr>) {
+        let Some(caller) = caller else { return };
+        if let Entry::Occupied(mut has) = self.callers.entry(caller) {
+            *has.get_mut() -= 1;
+            if *has.get() == 0 {
+                has.remove();
+            }
+        }
+    }
 }
 
 impl Queue {
@@ -170,14 +204,14 @@ impl Queue {
         }
     }
 
-    /// Sends up to `room` waiters for `endpoint` ahead, as long as they are first in the queue.
-    /// Nobody is overtaken.
+    /// Sends up to `room` waiters for `endpoint` ahead, as long as they are first in the queue and
+    /// within their callers' shares. Nobody is overtaken.
     pub(super) fn send_ahead(&mut self, endpoint: &str, room: usize) {
         if self.closed || !self.resuming.is_empty() {
             return;
         }
         for _ in 0..room {
-            let enters = |waiter: &Waiter| waiter.may_run_ahead && *waiter.endpoint == *endpoint;
+            let enters = |waiter: &Waiter| waiter.may_run_ahead && *waiter.endpoint == *endpoint && self.may_take_place(waiter.admission());
             let earliest = self.queued.earliest().filter(|slot| enters(self.queued.at(*slot)));
             let Some(waiter) = earliest.and_then(|slot| self.dequeue_waiter(slot)) else { return };
             waiter.wake(WaiterGrant::Ahead);
@@ -190,8 +224,14 @@ impl Queue {
         self.running < rules.running && self.owner_may_enter(rules, self.owners.get(admission.owner)) && self.has_room(rules, admission)
     }
 
-    pub(super) fn may_run_ahead(&self, endpoint: &str) -> bool {
-        self.queued.is_empty() && self.resuming.is_empty() && self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.admitted > 0)
+    pub(super) fn may_run_ahead(&self, admission: AdmissionRequest<'_>) -> bool {
+        self.queued.is_empty() && self.resuming.is_empty() && self.may_take_place(admission)
+    }
+
+    /// Returns whether a call can have the place of one that runs at its endpoint now, after that
+    /// one has ended.
+    fn may_take_place(&self, admission: AdmissionRequest<'_>) -> bool {
+        self.endpoints.get(admission.endpoint).is_some_and(|endpoint| endpoint.admitted > 0 && endpoint.has_place(admission, 1))
     }
 
     /// Makes a place in the queue for `admission`, if possible. If the queue is full, the owner with
@@ -211,7 +251,9 @@ impl Queue {
     /// Takes a process and a running slot.
     pub(super) fn admit(&mut self, admission: AdmissionRequest<'_>) {
         self.admitted += 1;
-        self.endpoint(admission.endpoint).admitted += 1;
+        let endpoint = self.endpoint(admission.endpoint);
+        endpoint.admitted += 1;
+        endpoint.count(admission.caller);
         self.owners.change(admission.owner, |owner| owner.admitted += 1);
         self.caller(admission.caller, |caller| caller.admitted += 1);
         self.run(admission);
@@ -266,21 +308,24 @@ impl Queue {
         self.caller(admission.caller, |caller| caller.admitted -= 1);
         if let Some(endpoint) = self.endpoints.get_mut(admission.endpoint) {
             endpoint.admitted -= 1;
+            endpoint.discount(admission.caller);
         }
     }
 
     /// Stops counting a call for its caller. The call counts for nobody until
     /// [`taken_over`](Self::taken_over).
-    pub(super) fn handed_over(&mut self, caller: Option<IpAddr>) {
-        self.caller(caller, |caller| {
+    pub(super) fn handed_over(&mut self, admission: AdmissionRequest<'_>) {
+        self.endpoint(admission.endpoint).discount(admission.caller);
+        self.caller(admission.caller, |caller| {
             caller.admitted -= 1;
             caller.computing -= 1;
         });
     }
 
     /// Counts a call that was [handed over](Self::handed_over) for its new caller.
-    pub(super) fn taken_over(&mut self, caller: Option<IpAddr>) {
-        self.caller(caller, |caller| {
+    pub(super) fn taken_over(&mut self, admission: AdmissionRequest<'_>) {
+        self.endpoint(admission.endpoint).count(admission.caller);
+        self.caller(admission.caller, |caller| {
             caller.admitted += 1;
             caller.computing += 1;
         });
@@ -331,7 +376,7 @@ impl Queue {
     fn has_room(&self, rules: &Rules, admission: AdmissionRequest<'_>) -> bool {
         self.of(admission.caller).admitted < rules.caller_processes
             && self.may_compute(rules, admission.caller)
-            && self.endpoints.get(admission.endpoint).map_or(0, |endpoint| endpoint.admitted) < admission.concurrency.max(1)
+            && self.endpoints.get(admission.endpoint).is_none_or(|endpoint| endpoint.has_place(admission, 0))
     }
 
     /// Returns whether one more call of a caller can compute. The limit applies even if nobody
@@ -424,6 +469,10 @@ impl Queue {
 
     #[cfg(test)]
     pub(super) fn counts_no_owner(&self) -> bool {
-        self.background == 0 && self.owners.is_idle() && self.callers.values().all(|caller| *caller == Caller::default())
+        let is_idle = |endpoint: &Endpoint| endpoint.admitted == 0 && endpoint.callers.is_empty();
+        self.background == 0
+            && self.owners.is_idle()
+            && self.endpoints.values().all(is_idle)
+            && self.callers.values().all(|caller| *caller == Caller::default())
     }
 }

@@ -30,6 +30,7 @@ pub(crate) struct AdmissionRequest<'a> {
     pub(crate) endpoint: &'a str,
     /// The caller, for limits per caller. `None` means the host itself.
     pub(crate) caller: Option<IpAddr>,
+    /// Places of the endpoint. A caller can have as many of them as it leaves free.
     pub(crate) concurrency: usize,
 }
 

@@ -2,6 +2,21 @@
 
 use super::*;
 
+/// Returns a call of the caller with this address to an endpoint with so many places.
+fn one_of(places: usize, address: u8) -> AdmissionRequest<'static> {
+    AdmissionRequest { concurrency: places, ..of(address) }
+}
+
+/// Returns as many such calls as are admitted at once, all parked.
+fn asleep(scheduler: &Scheduler, places: usize, address: u8) -> Vec<Permit<'_>> {
+    let call = || {
+        let mut permit = scheduler.acquire(one_of(places, address)).now_or_never()?.unwrap();
+        permit.park();
+        Some(permit)
+    };
+    std::iter::from_fn(call).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_caller_leaves_slots_to_others() {
     let scheduler = scheduler(4);
@@ -135,5 +150,56 @@ async fn caller_that_cancels_a_call_can_run_its_next_call() {
     let taken = scheduler.take_over(of(2));
     let next = (&mut next).now_or_never().expect("none of this caller computes").unwrap();
     drop((taken, next));
+    assert!(scheduler.0.queue.lock().counts_no_owner());
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_leave_places_of_an_endpoint_to_others() {
+    let scheduler = scheduler(4);
+    let mut greedy = [1, 2, 3].map(|address| asleep(&scheduler, 64, address));
+    assert_eq!(greedy.each_ref().map(Vec::len), [32, 16, 8]);
+    assert!(matches!(scheduler.acquire(one_of(64, 1)).await, Err(PoolError::Busy { .. })));
+    scheduler.acquire(one_of(64, 4)).now_or_never().expect("a newcomer runs at once").unwrap();
+    let elsewhere = AdmissionRequest { endpoint: "y", ..one_of(64, 1) };
+    scheduler.acquire(elsewhere).now_or_never().expect("the limit is of one endpoint").unwrap();
+    let mut more = Box::pin(scheduler.acquire(one_of(64, 3)));
+    assert!((&mut more).now_or_never().is_none());
+    drop(greedy[2].pop());
+    let more = (&mut more).now_or_never().expect("one of this caller ended").unwrap();
+    drop((greedy, more));
+    assert!(scheduler.0.queue.lock().counts_no_owner());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_caller_gets_every_place_of_an_endpoint_with_few() {
+    for (places, has) in [(1, 1), (3, 3), (4, 2), (5, 2), (6, 3)] {
+        assert_eq!(asleep(&scheduler(4), places, 1).len(), has, "of {places}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_with_its_share_of_an_endpoint_is_not_sent_ahead() {
+    let scheduler = scheduler(4);
+    let greedy = asleep(&scheduler, 8, 1);
+    assert_eq!(greedy.len(), 4);
+    let running = scheduler.acquire(one_of(8, 2)).await.unwrap();
+    let mut more = Box::pin(wait(&scheduler, one_of(8, 1), Ahead::Now));
+    assert!((&mut more).now_or_never().is_none(), "it would take the other caller's place");
+    running.send_ahead(9);
+    assert!((&mut more).now_or_never().is_none());
+    drop(more);
+    assert!(goes_ahead(wait(&scheduler, one_of(8, 3), Ahead::Now).now_or_never()));
+    drop((greedy, running));
+    assert!(scheduler.0.queue.lock().counts_no_owner());
+}
+
+#[tokio::test(start_paused = true)]
+async fn taken_over_place_counts_for_its_new_caller_only() {
+    let scheduler = scheduler(4);
+    scheduler.acquire(one_of(9, 1)).await.unwrap().hand_over();
+    let taken = scheduler.take_over(one_of(9, 2));
+    assert_eq!(asleep(&scheduler, 9, 2).len(), 3, "it has one already");
+    assert_eq!(asleep(&scheduler, 9, 1).len(), 4, "it has none anymore");
+    drop(taken);
     assert!(scheduler.0.queue.lock().counts_no_owner());
 }
