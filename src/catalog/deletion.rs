@@ -18,11 +18,12 @@ use tollhouse_base::{boxed, clock::Timestamp, id::EndpointId};
 use tollhouse_capability::Granted;
 use tollhouse_event::{Events, Kind};
 use tollhouse_store::{Batch, Durability, Row, StoreError, Table, schema};
+use tollhouse_tool::Owner;
 
 use super::{
     Catalog, ChangedBy, LiveEndpoint, PublishError,
     entry::ENDPOINTS,
-    retired::{DELETED, DeletedEndpoint, RETIRED_OF, RETIRED_SLUGS, owner_key, slug_successor},
+    retired::{DELETED, DeletedEndpoint, RETIRED_OF, RETIRED_SLUGS, is_restricted, owner_key, slug_successor},
     version::uses,
 };
 
@@ -58,8 +59,8 @@ impl Catalog {
     /// Deletes an endpoint from the catalog. Its receipts stay. Its secrets, and the kv, files and
     /// logs of its handler are removed: at once, or in the background if there is much. Its slug
     /// stays reserved for its owner. If content was held back, or anything was revoked or capped,
-    /// it stays with the admin, because deleting must not undo a decision. In that case its sources
-    /// stay too; otherwise they are removed.
+    /// it stays with the admin, because deleting must not undo a decision. Its sources stay only
+    /// after an admin's decision; otherwise they are removed.
     #[boxed]
     pub async fn delete(&self, slug: &str, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         let mut deleted = self.delete_record(slug, if_match, by).await;
@@ -93,7 +94,9 @@ impl Catalog {
         self.may_publish(owner, by)?;
         let event = self.parts.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": id, "by": by.as_str() }));
         let successor = slug_successor(&old.endpoint);
-        let mut rows = if successor == owner { self.unreference(&old.endpoint, None).await? } else { Batch::new() };
+        // Strangers can get content held at will, so sources that nobody has decided on must not pile up.
+        let is_kept = *owner != Owner::Platform && is_restricted(&old.endpoint);
+        let mut rows = if is_kept { Batch::new() } else { self.unreference(&old.endpoint, None).await? };
         rows.append(uses(Some(&before.row.value), None));
         rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
         rows.put(&RETIRED_OF, &(owner_key(owner), slug.to_owned()), &());

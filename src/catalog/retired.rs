@@ -61,11 +61,16 @@ pub(super) fn owner_key(owner: &Owner) -> TerminatedText<String> {
 }
 
 /// Returns who may reuse the slug of a deleted endpoint: its owner, unless that would undo an
-/// admin's decision.
+/// admin's decision or end a review.
 pub(super) fn slug_successor(endpoint: &Endpoint) -> &Owner {
-    let review = &endpoint.review;
-    let decided = review.taken_down.is_some() || review.hold.is_some() || review.refused;
+    if endpoint.review.hold.is_some() || is_restricted(endpoint) { &Owner::Platform } else { &endpoint.owner }
+}
+
+/// Returns whether an admin's decision restricts the endpoint. Held content alone is no decision:
+/// every upload of a builder can be held.
+pub(super) fn is_restricted(endpoint: &Endpoint) -> bool {
+    let decided = endpoint.review.taken_down.is_some() || endpoint.review.refused;
     let withheld = endpoint.withheld_capabilities.any() || !endpoint.withheld_hosts.is_empty();
     let capped = !endpoint.limit_caps.is_empty() || endpoint.tier_cap != Tier::default();
-    if decided || withheld || capped { &Owner::Platform } else { &endpoint.owner }
+    decided || withheld || capped
 }

@@ -60,7 +60,7 @@ pub(crate) struct DecideArgs {
     /// Tier of the code: `jit` or `jitless`
     #[arg(long, value_parser = tier)]
     tier: Option<Tier>,
-    /// Fail unless at this revision [default: the current one]
+    /// Fail unless at this revision; `approve --yes` requires it
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
     #[command(flatten)]
@@ -105,6 +105,14 @@ async fn show(session: &Session, slug: &Slug) -> Result {
         return session.out.document(&answer);
     }
     let endpoint = own(answer).ok_or_else(|| Error::refused("the host returned only the public record; sign in as an admin"))?;
+    session.out.text(&format!("{}\n  {}\n", facts(&endpoint), block(&endpoint.common.description, "  ")))?;
+    session.out.note(&format!("show the source: tollhouse show {slug} --source"));
+    session.out.note(&format!("approve this revision: tollhouse reviews approve {slug} --onto {}", endpoint.revision));
+    Ok(())
+}
+
+/// Describes what an admin decides on.
+fn facts(endpoint: &OwnEndpoint) -> String {
     let (common, review) = (&endpoint.common, &endpoint.review);
     let mut facts = FactList::default();
     facts.add("slug", common.slug.as_str());
@@ -118,7 +126,7 @@ async fn show(session: &Session, slug: &Slug) -> Result {
     facts.add("granted", granted(&common.capabilities));
     facts.add("requests", with_hosts(&endpoint.requested_capabilities, &endpoint.requested_hosts));
     let mut text = facts.text();
-    for finding in findings(&endpoint) {
+    for finding in findings(endpoint) {
         text += &line(&format!("finding  {}  {}  {}", finding.rule, found_at(finding), optional(finding.excerpt.as_ref())));
         text.push('\n');
     }
@@ -127,10 +135,7 @@ async fn show(session: &Session, slug: &Slug) -> Result {
     for changed in changes(&json!(review.approved_fields), &json!(now)) {
         text += &format!("changed since the approval  {changed}\n");
     }
-    text += &format!("\n  {}\n", block(&common.description, "  "));
-    session.out.text(&text)?;
-    session.out.note(&format!("show the source: tollhouse show {slug} --source"));
-    Ok(())
+    text
 }
 
 /// Returns the findings in a tool. The records of its review and of its content contain the same findings, and only one
@@ -155,7 +160,15 @@ fn findings(endpoint: &OwnEndpoint) -> Vec<&Finding> {
 async fn decide(session: &Session, args: DecideArgs, decision: ReviewAction) -> Result {
     let what = name(decision);
     args.confirm.require_terminal(&format!("{what} {}", args.slug))?;
+    let approves = decision == ReviewAction::Approve;
+    if approves && args.onto.is_none() && args.confirm.is_given() {
+        let error = Error::usage("an approval with --yes requires --onto, with the revision that you read");
+        return Err(error.hint(format!("read it: tollhouse reviews show {}", args.slug)));
+    }
     let record = record(session, &args.slug).await?;
+    if approves && args.onto.is_none() {
+        session.out.note(facts(&record).trim_end());
+    }
     let revision = args.onto.unwrap_or(record.revision);
     let asks = match with_hosts(&record.requested_capabilities, &record.requested_hosts) {
         nothing if nothing.is_empty() => nothing,
@@ -174,7 +187,9 @@ async fn decide(session: &Session, args: DecideArgs, decision: ReviewAction) -> 
     let answer: OwnEndpointResponse = match asking.if_match(Some(revision)).json(&verdict).send().await {
         Err(error) if error.code() == "revision_changed" => {
             let read = ReadEndpoint { slug: args.slug, record: Some(record), revision: Some(revision) };
-            return Err(read.explain_conflict(session, error).await);
+            let error = read.explain_conflict(session, error).await;
+            let hint = format!("nothing was changed; read it again: tollhouse reviews show {}", read.slug);
+            return Err(if approves { error.hint(hint) } else { error });
         }
         ended => ended?.body,
     };

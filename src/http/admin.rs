@@ -7,7 +7,7 @@ use tollhouse_api::{
 };
 use tollhouse_catalog::{PolicyInForce, ReviewQueuePosition, ShownEndpoint};
 use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, cursor};
-use tollhouse_tool::{EndpointState, Owner};
+use tollhouse_tool::{EndpointState, Owner, ReviewAction};
 
 use crate::{
     Admin, Answer, Body, HeaderMap, Http, Json, JsonResult, PageLimit, PageQuery, Response, Route, Services, State, Subject as _,
@@ -31,7 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
         get("/ai/admin/endpoints", "listAllEndpoints", "all endpoints in brief, by slug", list).answers("EndpointSummaryPage"),
         get("/ai/admin/reviews", "listReviews", "the endpoints that wait for a decision, longest wait first", reviews)
             .answers("ReviewPage"),
-        post("/ai/admin/reviews/{slug}", "decideReview", "decides on an endpoint", decide)
+        post("/ai/admin/reviews/{slug}", "decideReview", "decides on an endpoint; `approve` requires `If-Match`", decide)
             .reads_headers(&["If-Match"])
             .takes("ReviewVerdict")
             .answers("OwnEndpointResponse")
@@ -133,14 +133,50 @@ async fn decide(
     headers: HeaderMap,
     Body(verdict): Body<ReviewVerdict>,
 ) -> Answer {
-    let live = http.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
+    let live = http.catalog.decide(&slug, &verdict, decided_revision(&headers, verdict.decision)?).await;
     let live = live.map_err(|error| error.about(ReviewVerdict::CODE))?;
     tracing::info!(endpoint.slug = slug, decision = ?verdict.decision, "a tool was reviewed");
     Ok(owned(&http, &live))
+}
+
+/// Returns the revision that a decision is about. Without one, an approval could release content that its owner has
+/// uploaded after the admin read the tool.
+fn decided_revision(headers: &HeaderMap, decision: ReviewAction) -> Result<Option<u64>, ApiError> {
+    match if_match(headers)? {
+        None if decision == ReviewAction::Approve => {
+            Err(ApiError::bad_request("An approval must name the revision that you read: send the tool's `ETag` in `If-Match`"))
+        }
+        revision => Ok(revision),
+    }
 }
 
 /// Scans the tools of all builders with the current rules. Responds when the scan is complete.
 async fn rescan(_: Admin, State(http): State<Http>) -> JsonResult<RescanResponse> {
     let rescan = http.catalog.rescan().await?;
     Ok(Json(RescanResponse { ok: True, rescan }))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn approval_names_the_revision_that_was_read() {
+        for (sent, approves, rejects) in [
+            (None, None, Some(None)),
+            (Some("*"), None, Some(None)),
+            (Some("\"3\""), Some(Some(3)), Some(Some(3))),
+            (Some("W/\"3\""), Some(Some(3)), Some(Some(3))),
+            (Some("three"), None, None),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(sent) = sent {
+                headers.insert("if-match", HeaderValue::from_static(sent));
+            }
+            let revision = |decision| decided_revision(&headers, decision).ok();
+            assert_eq!((revision(ReviewAction::Approve), revision(ReviewAction::Reject)), (approves, rejects), "{sent:?}");
+        }
+    }
 }

@@ -13,8 +13,7 @@ use crate::{
 const EVALUATES: &str = "export default (req) => {\n  return eval('1');\n};";
 
 async fn decide(host: &Host, slug: &str, decision: &str) -> Value {
-    let path = format!("/ai/admin/reviews/{slug}");
-    host.manage(Method::POST, &path, &json!({ "decision": decision })).await.is(200).json()["endpoint"].clone()
+    crate::gates::decide(host, slug, json!({ "decision": decision })).await.is(200).json()["endpoint"].clone()
 }
 
 async fn patch(host: &Host, key: &str, slug: &str, body: Value) -> Answer {

@@ -74,7 +74,7 @@ impl Scene {
         tool["capabilities"]["files"] = json!(true);
         host.as_builder(&owner, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
         let grant = json!({ "decision": "approve", "capabilities": { "files": true } });
-        host.manage(Method::POST, "/ai/admin/reviews/pay", &grant).await.is(200);
+        crate::gates::decide(&host, "pay", grant).await.is(200);
         let payers = join_all((0..PAYERS).map(|_| Payer::funded(&host, FUNDS as f64 / 1e6))).await;
         let challenge = host.challenge("pay").await;
         Self { host, owner, payers, challenge, sold: AtomicUsize::new(0) }

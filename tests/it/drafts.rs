@@ -241,7 +241,7 @@ async fn unreviewed_tool_runs_with_default_grants_only() {
     held["capabilities"] = json!({ "kv": true, "files": true, "logs": true });
     host.as_builder(&key, Method::POST, CREATE, &held).await.is(200);
     let decide = async |verdict: Value| {
-        host.manage(Method::POST, "/ai/admin/reviews/held", &verdict).await.is(200);
+        crate::gates::decide(&host, "held", verdict).await.is(200);
     };
     decide(json!({ "decision": "approve" })).await;
     assert_eq!(ran(&host, &key, "held", json!({})).await["result"], json!({ "kv": true, "files": true }));

@@ -34,9 +34,17 @@ pub async fn patch(host: &Host, key: &str, slug: &str, body: Value) -> Answer {
     host.as_builder(key, Method::PATCH, &format!("/ai/endpoints/{slug}"), &body).await
 }
 
-/// Decides a review as an admin.
+/// Decides a review as an admin, at the tool's current revision.
 pub async fn decide(host: &Host, slug: &str, verdict: Value) -> Answer {
-    host.manage(Method::POST, &format!("/ai/admin/reviews/{slug}"), &verdict).await
+    let record = host.manage(Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.json();
+    let revision = record["endpoint"]["revision"].as_u64().unwrap_or_default();
+    decide_at(host, slug, revision, verdict).await
+}
+
+/// Decides a review as an admin, at this revision.
+pub async fn decide_at(host: &Host, slug: &str, revision: u64, verdict: Value) -> Answer {
+    let request = host.request(Method::POST, &format!("/ai/admin/reviews/{slug}")).header("x-admin-token", &host.admin);
+    host.send(request.header("if-match", format!("\"{revision}\"")).json(&verdict)).await
 }
 
 async fn set_policy(host: &Host, policy: Value) -> Value {
@@ -102,13 +110,8 @@ async fn grants_outside_the_policy_wait_for_an_admin() {
     assert_eq!((&made["status"], &made["review"]["state"]), (&json!("active"), &json!("capabilities_requested")));
     host.call("asks", &json!({})).await.fails(502, "handler_failed", "tool");
 
-    host.manage(
-        Method::POST,
-        "/ai/admin/reviews/asks",
-        &json!({ "decision": "approve", "capabilities": { "files": true }, "allowedHosts": ["x y"] }),
-    )
-    .await
-    .fails(422, "invalid_decision", "caller");
+    let wrong = json!({ "decision": "approve", "capabilities": { "files": true }, "allowedHosts": ["x y"] });
+    decide(&host, "asks", wrong).await.fails(422, "invalid_decision", "caller");
     let queue = host.manage(Method::GET, "/ai/admin/reviews", &Value::Null).await.is(200).json();
     assert_eq!(queue["reviews"][0]["slug"], "asks");
     assert_eq!(queue["reviews"][0]["requestedHosts"], json!(["api.example.com", "b.example.org"]));

@@ -73,7 +73,7 @@ async fn data_of_two_builders_never_meet() {
             });
             host.as_builder(key, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
             let grant = json!({ "decision": "approve", "capabilities": { "files": true } });
-            host.manage(Method::POST, &format!("/ai/admin/reviews/{slug}"), &grant).await.is(200);
+            crate::gates::decide(&host, &slug, grant).await.is(200);
             endpoints.push(Endpoint { slug, owner, model: Model::default() });
         }
     }

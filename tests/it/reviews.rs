@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    gates::{at, decide, patch},
+    gates::{at, decide, decide_at, patch},
     harness::{Host, eventually, tollhouse},
     revenue::tool,
 };
@@ -101,6 +101,27 @@ async fn content_to_review_answers_nobody_until_an_admin_approves_it() {
     is_hidden(&host, &other, "waits").await;
     let back = patch(&host, &key, "waits", json!({ "version": made["version"] })).await.is(200).json()["endpoint"].clone();
     assert_eq!((&back["status"], &back["version"]), (&json!("active"), &made["version"]), "the approved version needs no second approval");
+}
+
+/// Regression: an approval without `If-Match` released whatever the builder had uploaded since.
+#[tokio::test]
+async fn approval_releases_only_content_that_was_read() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Swaps").await;
+    let read = host.as_builder(&key, Method::POST, CREATE, &tool("swapped", 0.0, EVALUATES)).await.is(200).json()["endpoint"].clone();
+    let other = json!({ "handler": { "source": format!("{EVALUATES}\n// other") } });
+    patch(&host, &key, "swapped", other).await.is(200);
+    let (path, approve) = ("/ai/admin/reviews/swapped", json!({ "decision": "approve" }));
+    host.manage(Method::POST, path, &approve).await.fails(400, "invalid_request", "caller");
+    let any = host.request(Method::POST, path).header("x-admin-token", &host.admin).header("if-match", "*");
+    host.send(any.json(&approve)).await.fails(400, "invalid_request", "caller");
+    let revision = read["revision"].as_u64().unwrap();
+    decide_at(&host, "swapped", revision, approve.clone()).await.fails(412, "revision_changed", "caller");
+    assert_eq!((&at(&host, &key, "swapped").await["status"], queue(&host).await), (&json!("paused"), vec!["swapped".to_owned()]));
+    decide_at(&host, "swapped", revision + 1, approve).await.is(200);
+    // A rejection releases nothing, so it can be about any revision.
+    patch(&host, &key, "swapped", json!({ "handler": { "source": format!("{EVALUATES}\n// third") } })).await.is(200);
+    host.manage(Method::POST, path, &json!({ "decision": "reject" })).await.is(200);
 }
 
 #[tokio::test]

@@ -137,7 +137,7 @@ async fn a_builder_earns_with_a_tool_and_is_paid() {
     assert_eq!(waiting["requestedCapabilities"]["httpGetJson"], true, "{waiting}");
     let approval =
         json!({ "decision": "approve", "capabilities": { "httpGetJson": true }, "allowedHosts": ["127.0.0.1"], "reason": "known service" });
-    host.manage(Method::POST, "/ai/admin/reviews/weather", &approval).await.is(200);
+    crate::gates::decide(&host, "weather", approval).await.is(200);
 
     // A stranger pays 20 times. Three of the calls fail.
     let mut receipts = vec![];

@@ -30,7 +30,7 @@ async fn tiers(host: &Host, slug: &str) -> [String; 2] {
 }
 
 async fn decide(host: &Host, slug: &str, tier: &str) -> Answer {
-    host.manage(Method::POST, &format!("/ai/admin/reviews/{slug}"), &json!({ "decision": "approve", "tier": tier })).await
+    crate::gates::decide(host, slug, json!({ "decision": "approve", "tier": tier })).await
 }
 
 async fn judge(host: &Host, id: &str, verdict: Value) -> Answer {

@@ -22,6 +22,7 @@ use super::{follow::receives, *};
 use crate::{
     deletion::{DELETIONS, MARK_LIFETIME_MS},
     retired::DELETED,
+    source::VERSIONS,
 };
 
 /// Tables with data of endpoints.
@@ -131,6 +132,31 @@ async fn deletion_removes_all_data() {
     finished(&catalog).await;
     assert_eq!(retained(&*catalog.store).await, []);
     assert_eq!(catalog.deleted("tool").await.unwrap(), None);
+}
+
+/// Regression: held uploads stayed without end, although no admin had decided on them.
+#[tokio::test]
+async fn sources_of_a_deleted_tool_stay_only_after_a_decision() {
+    for (decision, remaining) in [(None, 0), (Some("approve"), 0), (Some("reject"), 2), (Some("takedown"), 2)] {
+        let (catalog, _folder) = catalog().await;
+        let strict: PolicyDraft = serde_json::from_value(json!({ "requireReview": true })).unwrap();
+        catalog.set_policy(strict, None).await.unwrap();
+        let owner = builder();
+        catalog.create(draft("tool"), owner.clone(), ChangedBy::Builder).await.unwrap();
+        let change = patch(json!({ "handler": { "response": { "a": 2 } } }));
+        catalog.update("tool", change, None, ChangedBy::Builder).await.unwrap();
+        if let Some(decision) = decision {
+            let verdict: ReviewVerdict = serde_json::from_value(json!({ "decision": decision })).unwrap();
+            catalog.decide("tool", &verdict, None).await.unwrap();
+        }
+        let stored = async || VERSIONS.count(&*catalog.store, &VERSIONS.all(), 10).await.unwrap();
+        assert_eq!(stored().await, 2, "{decision:?}");
+        catalog.delete("tool", None, ChangedBy::Builder).await.unwrap();
+        assert_eq!(stored().await, remaining, "{decision:?}");
+        // Deleting the tool ends no review: only an approved slug stays with its owner.
+        let again = catalog.create(draft("tool"), owner, ChangedBy::Builder).await;
+        assert_eq!(again.is_ok(), decision == Some("approve"), "{decision:?}");
+    }
 }
 
 /// Wherever a crash or the store interrupts it.

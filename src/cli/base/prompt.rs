@@ -54,6 +54,11 @@ impl ConfirmArgs {
         if self.yes { Ok(()) } else { only_people(question, "--yes") }
     }
 
+    /// Returns whether nobody is asked, because of `--yes`.
+    pub(crate) fn is_given(&self) -> bool {
+        self.yes
+    }
+
     /// Asks for confirmation without `--yes`, and ends the command without it.
     ///
     /// # Errors

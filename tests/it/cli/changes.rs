@@ -65,12 +65,16 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
         .await
         .is(2)
         .warned("error: Approve asker: this question needs a terminal\nhint: answer with --yes");
+    shell.run(&["reviews", "approve", "asker", "--yes"]).await.is(2).warned(
+        "error: An approval with --yes requires --onto, with the revision that you read\nhint: read it: tollhouse reviews show asker",
+    );
     shell
         .run(&["reviews", "approve", "asker", "--yes", "--onto", "7"])
         .await
         .is(1)
-        .warned("error: `asker` changed on the host since revision 7: now revision 1, …\n…");
-    let answer = shell.run(&["reviews", "approve", "asker", "--yes", "--limit", "wallMs=5000", "--reason", "fine"]).await.is(0);
+        .warned("error: `asker` changed on the host since revision 7: now revision 1, …\nhint: nothing was changed; read it again: tollhouse reviews show asker\n…");
+    let answer =
+        shell.run(&["reviews", "approve", "asker", "--yes", "--onto", "1", "--limit", "wallMs=5000", "--reason", "fine"]).await.is(0);
     answer.stderr_text("asker: approve, revision 2, active; granted: files kv");
     shell.run(&["reviews"]).await.is(0).stderr_text("").warned("no tools wait for review");
     let record = shell.json(&["show", "asker"]).await;

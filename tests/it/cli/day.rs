@@ -52,7 +52,7 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
         "{published:?}"
     );
     assert!(admin.run(&["reviews"]).await.is(0).stdout.contains("shout"));
-    admin.run(&["reviews", "approve", "shout", "--yes"]).await.is(0);
+    admin.run(&["reviews", "approve", "shout", "--yes", "--onto", "1"]).await.is(0);
     let granted = builder.json(&["show", "shout"]).await;
     assert_eq!(granted["endpoint"]["capabilities"]["httpGetJson"], true);
 

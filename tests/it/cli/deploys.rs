@@ -125,7 +125,7 @@ async fn deploy_goes_on_after_a_change_of_nothing_that_the_folder_has() {
     let folder = started(&shell, "shout").await;
     edit_thrice(&folder);
     shell.run_in(&folder, &YES).await.is(0);
-    admin.run(&["reviews", "approve", "shout", "--yes"]).await.is(0);
+    admin.run(&["reviews", "approve", "shout", "--yes", "--onto", "1"]).await.is(0);
     host.change("shout", &json!({ "limits": { "wallMs": 5000 } })).await;
     edit(&folder, "handler.ts", "\"!\"", "\"?\"");
     let plan = "shout → …  (yours, revision 3)\n  handler  … → …  +1 −1\n…\npublished …, revision 4, in … ms\n…";

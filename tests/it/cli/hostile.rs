@@ -119,7 +119,7 @@ async fn no_command_has_a_host_drive_a_terminal() {
         &["credits", "revoke", "c", "--yes"],
         &["reviews"],
         &["reviews", "show", "anything"],
-        &["reviews", "approve", "anything", "--yes"],
+        &["reviews", "approve", "anything", "--yes", "--onto", &revision],
         &["policy"],
         &["policy", "check", &policy],
         &["policy", "edit", "a=1", "--yes"],

@@ -103,8 +103,14 @@ impl Subject {
     async fn change(&mut self, host: &Host) -> (&'static str, Duration) {
         self.changes += 1;
         let at = format!("/ai/endpoints/{}", self.slug);
+        // An approval must name the revision that it is about.
+        let revision = match self.kind {
+            Kind::Grant => host.manage(Method::GET, &at, &Value::Null).await.is(200).json()["endpoint"]["revision"].as_u64(),
+            Kind::Status | Kind::Review | Kind::Secret | Kind::Key => None,
+        };
+        let if_match = revision.map_or("*".to_owned(), |revision| format!("\"{revision}\""));
         let judge = |verdict: Value| {
-            let query = host.request(Method::POST, &format!("/ai/admin/reviews/{}", self.slug));
+            let query = host.request(Method::POST, &format!("/ai/admin/reviews/{}", self.slug)).header("if-match", &if_match);
             query.header("x-admin-token", &host.admin).json(&verdict)
         };
         let own = |method: Method, path: &str, body: &Value| host.request(method, path).header("x-builder-key", &self.key).json(body);

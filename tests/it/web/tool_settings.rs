@@ -88,7 +88,7 @@ async fn a_tool_is_paused_narrowed_and_kept_apart_by_its_settings() {
     host.call("kept", &json!({})).await.is(200);
 
     let cap = json!({ "decision": "approve", "limits": { "wallMs": 4_000 } });
-    host.manage(Method::POST, "/ai/admin/reviews/kept", &cap).await.is(200);
+    crate::gates::decide(&host, "kept", cap).await.is(200);
     let policy = json!({ "limits": { "cpuMs": 700 } });
     host.manage(Method::PUT, "/ai/admin/policy", &policy).await.is(200);
     let limits = of(&browser.page(SETTINGS).await, "json:/limits");
