@@ -6,16 +6,14 @@ use tollhouse_base::lock::Lock;
 
 use super::address::network;
 
-/// Maximum amount in use for an address to draw on the reserve. For small quotas, it is a thirty-second of the quota.
-const LITTLE: usize = 64 << 10;
-
 /// A limited resource. `None` means no limit.
 #[derive(Debug)]
 pub struct Quota {
     max: Option<usize>,
     max_per_address: Option<usize>,
-    /// Whether a part is reserved for addresses that use little.
-    has_reserve: bool,
+    /// Maximum amount in use for an address to draw on the reserve. For small quotas, it is a thirty-second of the
+    /// quota. `None` if there is no reserve.
+    little: Option<usize>,
     used: Lock<QuotaUse>,
 }
 
@@ -48,12 +46,13 @@ impl QuotaFull {
 impl Quota {
     /// Returns an unused quota: at most `max` in all and `max_per_address` for one address. `None` sets no limit.
     pub fn new(max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { max, max_per_address, has_reserve: false, used: Lock::default() })
+        Arc::new(Self { max, max_per_address, little: None, used: Lock::default() })
     }
 
-    /// Returns an unused quota that reserves an eighth for addresses that use [little](LITTLE), so that others cannot take everything.
-    pub(crate) fn with_reserve(max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { max, max_per_address, has_reserve: true, used: Lock::default() })
+    /// Returns an unused quota that reserves an eighth for addresses that use at most `little`, so that others cannot
+    /// take everything.
+    pub(crate) fn with_reserve(max: Option<usize>, max_per_address: Option<usize>, little: usize) -> Arc<Self> {
+        Arc::new(Self { max, max_per_address, little: Some(little), used: Lock::default() })
     }
 
     /// Returns an empty share for `address`.
@@ -76,7 +75,8 @@ impl Quota {
     }
 
     /// Checks whether `address` can take `more`, an amount that already exists. An amount larger than a limit is allowed while at most
-    /// half of that limit is in use, because it would never fit otherwise.
+    /// half of that limit is in use, because it would never fit otherwise. The reserve is not part of the limit of all clients, unless
+    /// the address can draw on it.
     ///
     /// # Errors
     ///
@@ -85,7 +85,8 @@ impl Quota {
         let all = self.used.lock();
         let address_use = all.by_network.get(&network(address)).copied().unwrap_or_default();
         let is_full = |used: usize, max: usize| used.saturating_add(more) > max && (more < max || used > max / 2);
-        if let Some(max) = self.max.filter(|max| is_full(all.all, *max)) {
+        let reserve = |max: usize| self.reserve(max, address_use.saturating_add(more));
+        if let Some(max) = self.max.filter(|max| is_full(all.all, max - reserve(*max))) {
             return Err(QuotaFull::All(max));
         }
         self.max_per_address.filter(|max| is_full(address_use, *max)).map_or(Ok(()), |max| Err(QuotaFull::Address(max)))
@@ -105,10 +106,7 @@ impl Quota {
 
     fn room(&self, used: &QuotaUse, address: &IpAddr, more: usize) -> Result<(), QuotaFull> {
         let address_use = used.by_network.get(address).copied().unwrap_or_default();
-        let reserve = |max: usize| {
-            let is_little = address_use.saturating_add(more) <= LITTLE.min(max / 32);
-            if self.has_reserve && !is_little { max / 8 } else { 0 }
-        };
+        let reserve = |max: usize| self.reserve(max, address_use.saturating_add(more));
         if let Some(max) = self.max.filter(|max| used.all.saturating_add(more) > max - reserve(*max)) {
             return Err(QuotaFull::All(max));
         }
@@ -116,8 +114,14 @@ impl Quota {
         full.map_or(Ok(()), |max| Err(QuotaFull::Address(max)))
     }
 
+    /// Returns the part of `max` that an address cannot use if it would have `amount` in use.
+    fn reserve(&self, max: usize, amount: usize) -> usize {
+        let is_little = |little: usize| amount <= little.min(max / 32);
+        if self.little.is_none_or(is_little) { 0 } else { max / 8 }
+    }
+
     fn add(&self, used: &mut QuotaUse, address: IpAddr, more: usize) {
-        if self.max_per_address.is_some() || self.has_reserve && self.max.is_some() {
+        if self.max_per_address.is_some() || self.little.is_some() && self.max.is_some() {
             *used.by_network.entry(address).or_default() += more;
         }
         used.all += more;
