@@ -137,12 +137,8 @@ mod tests {
         let budget = MemoryBudget::new(&IntakeSettings { connections, followers: quota(None), bodies, answers });
         let [hoarder, other]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
         let mut held = budget.answers.share(hoarder);
-        held.take_over_limit(ALL - 1);
-        assert!(budget.check_room(hoarder, 100_000).is_err());
-        assert!(budget.check_room(other, 100_000).is_err(), "there is no more than all");
-        drop(held);
-        let mut held = budget.answers.share(hoarder);
-        held.take_over_limit(ALL - ALL / 8);
+        // Answers that are always sent, such as errors, can exceed the limit.
+        held.take_over_limit(2 * ALL);
         assert_eq!(budget.check_room(hoarder, 100_000).map_err(|error| error.code()), Err(Code::Busy));
         assert!(budget.check_room(other, LITTLE_OF_ANSWERS as u64).is_ok());
     }

@@ -20,6 +20,8 @@ pub struct Quota {
 #[derive(Debug, Default)]
 struct QuotaUse {
     all: usize,
+    /// Amount of the addresses that use little.
+    little: usize,
     /// Amounts by network. Networks with nothing have no entry.
     by_network: HashMap<IpAddr, usize>,
 }
@@ -75,8 +77,8 @@ impl Quota {
     }
 
     /// Checks whether `address` can take `more`, an amount that already exists. An amount larger than a limit is allowed while at most
-    /// half of that limit is in use, because it would never fit otherwise. The reserve is not part of the limit of all clients, unless
-    /// the address can draw on it.
+    /// half of that limit is in use, because it would never fit otherwise. Addresses that use little have the
+    /// reserve, even while others use more than the limit of all clients.
     ///
     /// # Errors
     ///
@@ -85,8 +87,9 @@ impl Quota {
         let all = self.used.lock();
         let address_use = all.by_network.get(&network(address)).copied().unwrap_or_default();
         let is_full = |used: usize, max: usize| used.saturating_add(more) > max && (more < max || used > max / 2);
-        let reserve = |max: usize| self.reserve(max, address_use.saturating_add(more));
-        if let Some(max) = self.max.filter(|max| is_full(all.all, max - reserve(*max))) {
+        let amount = address_use.saturating_add(more);
+        let is_reserved = |max: usize| self.counts_as_little(amount) && all.little.saturating_add(more) <= max / 8;
+        if let Some(max) = self.max.filter(|max| !is_reserved(*max) && is_full(all.all, max - self.reserve(*max, amount))) {
             return Err(QuotaFull::All(max));
         }
         self.max_per_address.filter(|max| is_full(address_use, *max)).map_or(Ok(()), |max| Err(QuotaFull::Address(max)))
@@ -116,13 +119,25 @@ impl Quota {
 
     /// Returns the part of `max` that an address cannot use if it would have `amount` in use.
     fn reserve(&self, max: usize, amount: usize) -> usize {
-        let is_little = |little: usize| amount <= little.min(max / 32);
-        if self.little.is_none_or(is_little) { 0 } else { max / 8 }
+        if self.little.is_none() || self.counts_as_little(amount) { 0 } else { max / 8 }
+    }
+
+    /// Returns whether an address with `amount` in use can draw on the reserve.
+    fn counts_as_little(&self, amount: usize) -> bool {
+        self.little.zip(self.max).is_some_and(|(little, max)| amount <= little.min(max / 32))
+    }
+
+    /// Returns the part of `amount` that counts for addresses that use little: all of it, or nothing.
+    fn little_part(&self, amount: usize) -> usize {
+        if self.counts_as_little(amount) { amount } else { 0 }
     }
 
     fn add(&self, used: &mut QuotaUse, address: IpAddr, more: usize) {
         if self.max_per_address.is_some() || self.little.is_some() && self.max.is_some() {
-            *used.by_network.entry(address).or_default() += more;
+            let address_use = used.by_network.entry(address).or_default();
+            used.little -= self.little_part(*address_use);
+            *address_use += more;
+            used.little += self.little_part(*address_use);
         }
         used.all += more;
     }
@@ -198,9 +213,12 @@ impl Drop for QuotaShare {
             return;
         }
         let mut used = self.quota.used.lock();
+        let used = &mut *used;
         used.all -= self.amount;
         if let Some(address_use) = used.by_network.get_mut(&self.address) {
+            used.little -= self.quota.little_part(*address_use);
             *address_use -= self.amount;
+            used.little += self.quota.little_part(*address_use);
             if *address_use == 0 {
                 used.by_network.remove(&self.address);
             }

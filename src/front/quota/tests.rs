@@ -108,6 +108,16 @@ fn short_answers_have_a_reserve() {
     small.take_over_limit(LITTLE / 2);
     assert_eq!(quota.has_room_or_is_large(other, LITTLE), Err(QuotaFull::All(ALL)), "earlier answers count");
     assert_eq!(quota.has_room_or_is_large(other, LITTLE / 2), Ok(()));
-    drop((hoard, small));
+    hoard.take_over_limit(ALL);
+    assert_eq!(quota.has_room_or_is_large(other, LITTLE / 2), Ok(()), "others cannot use the reserve up");
+    small.take_over_limit(LITTLE / 2);
+    let mut littles: Vec<_> = (3..6).map(|n| share(&quota, &format!("192.0.2.{n}"))).collect();
+    littles.iter_mut().for_each(|share| share.take_over_limit(LITTLE));
+    let further: IpAddr = [192, 0, 2, 6].into();
+    assert_eq!(quota.has_room_or_is_large(further, 1), Err(QuotaFull::All(ALL)), "the reserve has a limit");
+    small.take_over_limit(1);
+    assert_eq!(quota.has_room_or_is_large(further, LITTLE), Ok(()), "an address that uses more is not in the reserve");
+    drop((hoard, small, littles));
+    assert_eq!((quota.used(), quota.used.lock().little), (0, 0));
     assert_eq!(quota.has_room_or_is_large(address, ALL), Ok(()), "an address alone is not bound by the reserve");
 }
