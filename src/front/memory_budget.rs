@@ -15,6 +15,10 @@ use super::{
 /// Answers up to this many bytes are always sent, whatever memory is in use.
 const SHORT_BYTES: u64 = 16 << 10;
 
+/// Maximum bytes of bodies, or of unread answers, for an address to draw on the reserve for addresses that use little.
+const LITTLE_OF_BODIES: usize = 64 << 10;
+const LITTLE_OF_ANSWERS: usize = 512 << 10;
+
 /// Limits on memory used for clients, with current use.
 #[derive(Debug)]
 pub struct MemoryBudget {
@@ -39,8 +43,8 @@ impl MemoryBudget {
         Self {
             followers: Quota::new(followers.max, followers.max_per_address),
             open: Quota::new(connections.open.max, connections.open.max_per_address),
-            held: Quota::with_reserve(bodies.held.max, bodies.held.max_per_address),
-            answers: Quota::new(answers.max, answers.max_per_address),
+            held: Quota::with_reserve(bodies.held.max, bodies.held.max_per_address, LITTLE_OF_BODIES),
+            answers: Quota::with_reserve(answers.max, answers.max_per_address, LITTLE_OF_ANSWERS),
             connections,
             bodies,
         }
@@ -69,7 +73,8 @@ impl MemoryBudget {
     }
 
     /// Checks that an unpaid answer of this many bytes can be held until its client reads it. A short answer always
-    /// can. An answer larger than a limit can while at most half of that limit is in use.
+    /// can. An answer larger than a limit can while at most half of that limit is in use. An eighth of the memory is
+    /// reserved for addresses that use little.
     ///
     /// # Errors
     ///
@@ -105,4 +110,36 @@ impl MemoryBudget {
 fn unread(full: QuotaFull) -> ApiError {
     let message = full.reached("bytes of unread answers");
     ApiError::new(Code::Busy, message).hint("Read the pending answers, or close their connections").retry_after(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_config::QuotaSettings;
+
+    use super::*;
+
+    #[test]
+    fn addresses_with_few_unread_answers_have_a_reserve() {
+        const ALL: usize = 64 << 20;
+        let quota = |max: Option<usize>| QuotaSettings { max, max_per_address: None };
+        let connections = ConnectionSettings {
+            open: quota(None),
+            head: None,
+            head_bytes: 64 << 10,
+            head_fields: 100,
+            idle: None,
+            write_stall: None,
+            streams: 100,
+            overhead_frames: None,
+        };
+        let bodies = BodySettings { time: None, stall: None, held: quota(None) };
+        let answers = quota(Some(ALL));
+        let budget = MemoryBudget::new(&IntakeSettings { connections, followers: quota(None), bodies, answers });
+        let [hoarder, other]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
+        let mut held = budget.answers.share(hoarder);
+        // Answers that are always sent, such as errors, can exceed the limit.
+        held.take_over_limit(2 * ALL);
+        assert_eq!(budget.check_room(hoarder, 100_000).map_err(|error| error.code()), Err(Code::Busy));
+        assert!(budget.check_room(other, LITTLE_OF_ANSWERS as u64).is_ok());
+    }
 }

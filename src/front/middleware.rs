@@ -42,6 +42,9 @@ use super::{
 /// How long browsers can cache a preflight response.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
+/// Maximum bytes of the requested header names that the answer to a preflight repeats. Longer lists are not repeated.
+const MIRRORED_BYTES: usize = 1 << 10;
+
 /// Paths whose errors do not use the envelope, with their error format. It also applies to errors of the middleware
 /// before the front end.
 #[derive(Clone)]
@@ -103,7 +106,7 @@ pub fn worded(routes: Router) -> Router {
     routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed)
 }
 
-/// Answers preflights before any limit or access check, and lets browsers read the headers that a payment needs.
+/// Answers preflights before any access check, and lets browsers read the headers that a payment needs.
 fn cors() -> CorsLayer {
     let exposed = [
         &header_names::PAYMENT_REQUIRED,
@@ -129,6 +132,23 @@ fn cors() -> CorsLayer {
         .vary([])
         .expose_headers(exposed.map(HeaderName::clone))
         .max_age(PREFLIGHT_AGE)
+}
+
+/// Enforces the limits of a client address on a preflight, which [`cors`] answers, and bounds its answer.
+fn limit_preflight(shared: &FrontServices, peer: IpAddr, headers: &mut HeaderMap) -> Result<(), ApiError> {
+    shared.limits.count(peer)?;
+    shared.intake.check_unread_answers(peer)?;
+    bound_mirrored_names(headers);
+    Ok(())
+}
+
+/// Removes a list of header names that is too long to repeat. Copies a short one, because the original keeps the whole
+/// head of the request in memory.
+fn bound_mirrored_names(headers: &mut HeaderMap) {
+    let names = headers.remove(header::ACCESS_CONTROL_REQUEST_HEADERS).filter(|names| names.len() <= MIRRORED_BYTES);
+    if let Some(Ok(copy)) = names.map(|names| HeaderValue::from_bytes(names.as_bytes())) {
+        headers.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, copy);
+    }
 }
 
 /// Enforces rate limits, limits on unread answers and on wrong credentials, and access checks. Also rejects a request
@@ -223,7 +243,15 @@ async fn frame(shared: Arc<FrontServices>, wordings: Arc<[ErrorWording]>, mut re
     let query = compress::encoding_request(&request);
     let (peer, replaceable) = (peer(request.extensions()), Replaceable::of(&request));
     let writer = wording.map(|wording| (wording.writer)(&request));
-    let (response, trace) = answering(REQUEST.scope(id.clone(), next.run(request))).await;
+    let is_preflight = *request.method() == Method::OPTIONS;
+    let answer = async {
+        let limited = if is_preflight { limit_preflight(&shared, peer, request.headers_mut()) } else { Ok(()) };
+        match limited {
+            Ok(()) => next.run(request).await,
+            Err(refused) => refused.into_response(),
+        }
+    };
+    let (response, trace) = answering(REQUEST.scope(id.clone(), answer)).await;
     let mut response = match replaceable.refused(&shared, peer, &response) {
         Some(refused) => REQUEST.sync_scope(id.clone(), || refused.into_response()),
         None => response,

@@ -6,22 +6,22 @@ use tollhouse_base::lock::Lock;
 
 use super::address::network;
 
-/// Maximum amount in use for an address to draw on the reserve. For small quotas, it is a thirty-second of the quota.
-const LITTLE: usize = 64 << 10;
-
 /// A limited resource. `None` means no limit.
 #[derive(Debug)]
 pub struct Quota {
     max: Option<usize>,
     max_per_address: Option<usize>,
-    /// Whether a part is reserved for addresses that use little.
-    has_reserve: bool,
+    /// Maximum amount in use for an address to draw on the reserve. For small quotas, it is a thirty-second of the
+    /// quota. `None` if there is no reserve.
+    little: Option<usize>,
     used: Lock<QuotaUse>,
 }
 
 #[derive(Debug, Default)]
 struct QuotaUse {
     all: usize,
+    /// Amount of the addresses that use little.
+    little: usize,
     /// Amounts by network. Networks with nothing have no entry.
     by_network: HashMap<IpAddr, usize>,
 }
@@ -48,12 +48,13 @@ impl QuotaFull {
 impl Quota {
     /// Returns an unused quota: at most `max` in all and `max_per_address` for one address. `None` sets no limit.
     pub fn new(max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { max, max_per_address, has_reserve: false, used: Lock::default() })
+        Arc::new(Self { max, max_per_address, little: None, used: Lock::default() })
     }
 
-    /// Returns an unused quota that reserves an eighth for addresses that use [little](LITTLE), so that others cannot take everything.
-    pub(crate) fn with_reserve(max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { max, max_per_address, has_reserve: true, used: Lock::default() })
+    /// Returns an unused quota that reserves an eighth for addresses that use at most `little`, so that others cannot
+    /// take everything.
+    pub(crate) fn with_reserve(max: Option<usize>, max_per_address: Option<usize>, little: usize) -> Arc<Self> {
+        Arc::new(Self { max, max_per_address, little: Some(little), used: Lock::default() })
     }
 
     /// Returns an empty share for `address`.
@@ -76,7 +77,8 @@ impl Quota {
     }
 
     /// Checks whether `address` can take `more`, an amount that already exists. An amount larger than a limit is allowed while at most
-    /// half of that limit is in use, because it would never fit otherwise.
+    /// half of that limit is in use, because it would never fit otherwise. Addresses that use little have the
+    /// reserve, even while others use more than the limit of all clients.
     ///
     /// # Errors
     ///
@@ -85,7 +87,9 @@ impl Quota {
         let all = self.used.lock();
         let address_use = all.by_network.get(&network(address)).copied().unwrap_or_default();
         let is_full = |used: usize, max: usize| used.saturating_add(more) > max && (more < max || used > max / 2);
-        if let Some(max) = self.max.filter(|max| is_full(all.all, *max)) {
+        let amount = address_use.saturating_add(more);
+        let is_reserved = |max: usize| self.counts_as_little(amount) && all.little.saturating_add(more) <= max / 8;
+        if let Some(max) = self.max.filter(|max| !is_reserved(*max) && is_full(all.all, max - self.reserve(*max, amount))) {
             return Err(QuotaFull::All(max));
         }
         self.max_per_address.filter(|max| is_full(address_use, *max)).map_or(Ok(()), |max| Err(QuotaFull::Address(max)))
@@ -105,10 +109,7 @@ impl Quota {
 
     fn room(&self, used: &QuotaUse, address: &IpAddr, more: usize) -> Result<(), QuotaFull> {
         let address_use = used.by_network.get(address).copied().unwrap_or_default();
-        let reserve = |max: usize| {
-            let is_little = address_use.saturating_add(more) <= LITTLE.min(max / 32);
-            if self.has_reserve && !is_little { max / 8 } else { 0 }
-        };
+        let reserve = |max: usize| self.reserve(max, address_use.saturating_add(more));
         if let Some(max) = self.max.filter(|max| used.all.saturating_add(more) > max - reserve(*max)) {
             return Err(QuotaFull::All(max));
         }
@@ -116,9 +117,27 @@ impl Quota {
         full.map_or(Ok(()), |max| Err(QuotaFull::Address(max)))
     }
 
+    /// Returns the part of `max` that an address cannot use if it would have `amount` in use.
+    fn reserve(&self, max: usize, amount: usize) -> usize {
+        if self.little.is_none() || self.counts_as_little(amount) { 0 } else { max / 8 }
+    }
+
+    /// Returns whether an address with `amount` in use can draw on the reserve.
+    fn counts_as_little(&self, amount: usize) -> bool {
+        self.little.zip(self.max).is_some_and(|(little, max)| amount <= little.min(max / 32))
+    }
+
+    /// Returns the part of `amount` that counts for addresses that use little: all of it, or nothing.
+    fn little_part(&self, amount: usize) -> usize {
+        if self.counts_as_little(amount) { amount } else { 0 }
+    }
+
     fn add(&self, used: &mut QuotaUse, address: IpAddr, more: usize) {
-        if self.max_per_address.is_some() || self.has_reserve && self.max.is_some() {
-            *used.by_network.entry(address).or_default() += more;
+        if self.max_per_address.is_some() || self.little.is_some() && self.max.is_some() {
+            let address_use = used.by_network.entry(address).or_default();
+            used.little -= self.little_part(*address_use);
+            *address_use += more;
+            used.little += self.little_part(*address_use);
         }
         used.all += more;
     }
@@ -194,9 +213,12 @@ impl Drop for QuotaShare {
             return;
         }
         let mut used = self.quota.used.lock();
+        let used = &mut *used;
         used.all -= self.amount;
         if let Some(address_use) = used.by_network.get_mut(&self.address) {
+            used.little -= self.quota.little_part(*address_use);
             *address_use -= self.amount;
+            used.little += self.quota.little_part(*address_use);
             if *address_use == 0 {
                 used.by_network.remove(&self.address);
             }

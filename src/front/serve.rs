@@ -17,6 +17,7 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
+use socket2::SockRef;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -33,6 +34,11 @@ use super::{
     middleware::{Fronts, framed, framed_routes},
     quota::{QuotaFull, QuotaShare},
 };
+
+/// Maximum bytes of a connection that the system keeps unsent. The host keeps and counts the rest.
+const UNSENT_BYTES: u32 = 64 << 10;
+/// Maximum bytes of a connection that the system keeps until they are acknowledged. Linux doubles it for its own data.
+const SEND_BUFFER_BYTES: usize = 256 << 10;
 
 /// Maximum connections that get a "no room" response at once. Further ones are closed.
 const REFUSALS: usize = 64;
@@ -52,6 +58,9 @@ pub async fn serve(listener: TcpListener, shared: Arc<FrontServices>, fronts: Fr
         connections: TaskTracker::new(),
     };
     let service = framed_routes(Arc::clone(&shared), fronts);
+    if let Err(error) = limit_send_buffers(&listener) {
+        tracing::warn!(%error, "cannot limit the send buffers of connections");
+    }
     let mut logged = None;
     loop {
         let accepted = tokio::select! {
@@ -81,6 +90,13 @@ pub async fn serve(listener: TcpListener, shared: Arc<FrontServices>, fronts: Fr
     drop(listener);
     acceptor.connections.close();
     acceptor.connections.wait().await;
+}
+
+/// Limits the memory of the system for answers that clients do not read. Accepted connections inherit the limits.
+fn limit_send_buffers(listener: &TcpListener) -> io::Result<()> {
+    let socket = SockRef::from(listener);
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)
 }
 
 /// Returns at once if only one connection failed, and after a pause if the system failed.
@@ -142,3 +158,6 @@ fn crowded(full: QuotaFull) -> Response {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
+
+#[cfg(test)]
+mod tests;

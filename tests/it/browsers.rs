@@ -48,6 +48,18 @@ async fn every_header_of_the_fields_clients_passes_a_preflight() {
 }
 
 #[tokio::test]
+async fn preflights_count_as_requests_of_their_address() {
+    let host = Host::builder().flag("--rate-limit", 1).start().await;
+    let asks = [("origin", "http://localhost:3000"), ("access-control-request-method", "POST")];
+    let headers: HeaderMap = asks.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+    let mut is_refused = false;
+    for _ in 0..10 {
+        is_refused |= host.preflight("/ai/mcp", headers.clone()).await.status == 429;
+    }
+    assert!(is_refused, "no preflight was refused");
+}
+
+#[tokio::test]
 async fn browser_clients_can_read_the_headers_they_need() {
     let host = Host::builder().flag("--rate-limit", 1).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;

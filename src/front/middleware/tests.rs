@@ -70,3 +70,15 @@ fn only_the_transfer_coding_chunked_is_accepted() {
         assert_eq!(checked(coded).map_err(|fault| fault.code()), Err(Code::InvalidRequest), "{coded:?}");
     }
 }
+
+#[test]
+fn long_list_of_requested_headers_is_not_repeated() {
+    let repeated = |bytes: usize| {
+        let names = HeaderValue::try_from("a".repeat(bytes)).unwrap();
+        let mut headers = HeaderMap::from_iter([(header::ACCESS_CONTROL_REQUEST_HEADERS, names)]);
+        bound_mirrored_names(&mut headers);
+        headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).map(HeaderValue::len)
+    };
+    assert_eq!(repeated(MIRRORED_BYTES), Some(MIRRORED_BYTES));
+    assert_eq!(repeated(MIRRORED_BYTES + 1), None);
+}

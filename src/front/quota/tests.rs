@@ -75,8 +75,9 @@ fn unlimited_quota_rejects_and_remembers_nothing() {
 
 #[test]
 fn addresses_that_use_little_have_a_reserve() {
+    const LITTLE: usize = 64 << 10;
     const ALL: usize = 32 * LITTLE;
-    let quota = Quota::with_reserve(Some(ALL), None);
+    let quota = Quota::with_reserve(Some(ALL), None, LITTLE);
     let (mut hoard, mut other) = (share(&quota, ONE), share(&quota, ONE));
     assert_eq!(hoard.take(ALL - ALL / 8 + 1), Err(QuotaFull::All(ALL)));
     assert_eq!(hoard.take(ALL - ALL / 8), Ok(()));
@@ -90,4 +91,33 @@ fn addresses_that_use_little_have_a_reserve() {
     assert_eq!((taken, quota.used()), (3, ALL), "never more than there is");
     drop((hoard, small, again, max));
     assert_eq!((quota.used(), quota.used.lock().by_network.len()), (0, 0));
+}
+
+#[test]
+fn short_answers_have_a_reserve() {
+    const LITTLE: usize = 64 << 10;
+    const ALL: usize = 32 * LITTLE;
+    let quota = Quota::with_reserve(Some(ALL), None, LITTLE);
+    let (address, other): (IpAddr, IpAddr) = (ONE.parse().unwrap(), OTHER.parse().unwrap());
+    let mut hoard = share(&quota, ONE);
+    hoard.take_over_limit(ALL - ALL / 8);
+    assert_eq!(quota.has_room_or_is_large(address, 1), Err(QuotaFull::All(ALL)), "it has much already");
+    assert_eq!(quota.has_room_or_is_large(other, LITTLE), Ok(()));
+    assert_eq!(quota.has_room_or_is_large(other, LITTLE + 1), Err(QuotaFull::All(ALL)), "the reserve is for little");
+    let mut small = share(&quota, OTHER);
+    small.take_over_limit(LITTLE / 2);
+    assert_eq!(quota.has_room_or_is_large(other, LITTLE), Err(QuotaFull::All(ALL)), "earlier answers count");
+    assert_eq!(quota.has_room_or_is_large(other, LITTLE / 2), Ok(()));
+    hoard.take_over_limit(ALL);
+    assert_eq!(quota.has_room_or_is_large(other, LITTLE / 2), Ok(()), "others cannot use the reserve up");
+    small.take_over_limit(LITTLE / 2);
+    let mut littles: Vec<_> = (3..6).map(|n| share(&quota, &format!("192.0.2.{n}"))).collect();
+    littles.iter_mut().for_each(|share| share.take_over_limit(LITTLE));
+    let further: IpAddr = [192, 0, 2, 6].into();
+    assert_eq!(quota.has_room_or_is_large(further, 1), Err(QuotaFull::All(ALL)), "the reserve has a limit");
+    small.take_over_limit(1);
+    assert_eq!(quota.has_room_or_is_large(further, LITTLE), Ok(()), "an address that uses more is not in the reserve");
+    drop((hoard, small, littles));
+    assert_eq!((quota.used(), quota.used.lock().little), (0, 0));
+    assert_eq!(quota.has_room_or_is_large(address, ALL), Ok(()), "an address alone is not bound by the reserve");
 }

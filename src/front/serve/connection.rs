@@ -38,7 +38,7 @@ use super::{
     conn_state::{ConnState, SharedInstant, check_interval},
     frames::{Allowance, Costly, Scanner},
     incoming::{IncomingBody, discard, head_share},
-    outgoing::{FRAME_BYTES, OutgoingBody, WAITS},
+    outgoing::{FRAME_BYTES, WAITS, outgoing},
 };
 use crate::{front_services::FrontServices, memory_budget::MemoryBudget, network, quota::Quota};
 
@@ -161,7 +161,7 @@ impl Protocols {
                 if is_refused || response.status() == StatusCode::TOO_MANY_REQUESTS {
                     answering.refused(fields);
                 }
-                Ok::<_, Infallible>(response.map(|body| OutgoingBody::new(body, answering, http2, share)))
+                Ok::<_, Infallible>(outgoing(response, answering, http2, share))
             };
             for_client(network(client), answer)
         });

@@ -91,7 +91,7 @@ pub(super) async fn discard(mut body: hyper::body::Incoming) {
 }
 
 /// Estimates the memory of a head, in bytes.
-fn head_bytes(head: &HeaderMap) -> usize {
+pub(super) fn head_bytes(head: &HeaderMap) -> usize {
     head.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD_BYTES).sum()
 }
 

@@ -6,12 +6,19 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use axum::body::{Body, HttpBody};
+use axum::{
+    body::{Body, HttpBody},
+    http::{HeaderMap, HeaderValue},
+    response::Response,
+};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::conn_state::{AnswerGuard, SharedInstant};
-use crate::quota::QuotaShare;
+use super::{
+    conn_state::{AnswerGuard, SharedInstant},
+    incoming::head_bytes,
+};
+use crate::{header_names, quota::QuotaShare};
 
 /// Bytes of a response passed to HTTP/2 at once: one frame. HTTP/2 keeps them until the client reads them, and does not
 /// report for how long.
@@ -52,9 +59,20 @@ impl AsRef<[u8]> for HeldBytes {
     }
 }
 
+/// Wraps the body of a response. `share` is an empty share of the memory for answers.
+pub(super) fn outgoing(answer: Response, answering: AnswerGuard, http2: bool, share: QuotaShare) -> Response<OutgoingBody> {
+    let (mut head, body) = answer.into_parts();
+    let is_empty = body.is_end_stream();
+    let mut body = OutgoingBody::new(body, answering, http2, share);
+    if http2 {
+        body.hold_head(&mut head.headers, is_empty);
+    }
+    Response::from_parts(head, body)
+}
+
 impl OutgoingBody {
     /// Wraps a body. `share` is an empty share of the memory for answers.
-    pub(super) fn new(body: Body, mut answering: AnswerGuard, http2: bool, mut share: QuotaShare) -> Self {
+    fn new(body: Body, mut answering: AnswerGuard, http2: bool, mut share: QuotaShare) -> Self {
         let mut counted = 0;
         if body.is_end_stream() {
             answering.end();
@@ -69,6 +87,24 @@ impl OutgoingBody {
         }
         let waits = WAITS.try_with(Arc::clone).ok();
         Self { body, answering, max: if http2 { FRAME_BYTES } else { usize::MAX }, rest: Bytes::new(), waits, share, counted }
+    }
+
+    /// Counts an HTTP/2 head until it is written, which can be after the body was passed on. The value of a header holds
+    /// the share, because h2 drops the value then. A sensitive value gets no entry in the header table of the connection,
+    /// which would keep it.
+    fn hold_head(&mut self, head: &mut HeaderMap, is_empty: bool) {
+        let bytes = head_bytes(head);
+        let Some(id) = head.get_mut(&header_names::REQUEST_ID) else { return };
+        // The overhead of a body includes its head.
+        let mut share = self.share.split(if is_empty { 0 } else { bytes.min(OVERHEAD_BYTES) });
+        if is_empty {
+            share.take_over_limit(bytes);
+        }
+        let held = HeldBytes { bytes: Bytes::copy_from_slice(id.as_bytes()), _share: share };
+        if let Ok(mut held) = HeaderValue::from_maybe_shared(Bytes::from_owner(held)) {
+            held.set_sensitive(true);
+            *id = held;
+        }
     }
 
     /// Returns the bytes with their part of the share. Bytes of a body of unknown length are counted from here on.
@@ -129,5 +165,40 @@ impl HttpBody for OutgoingBody {
         }
         hint.set_lower(hint.lower() + rest);
         hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use axum::http::header;
+
+    use super::*;
+    use crate::{quota::Quota, serve::conn_state::ConnState};
+
+    /// Returns the bytes held for the head of an answer, after its body is gone.
+    fn held_for_head(body: Body, http2: bool) -> usize {
+        let quota = Quota::new(None, None);
+        let mut response = Response::new(body);
+        response.headers_mut().insert(&header_names::REQUEST_ID, HeaderValue::from_static("req_1"));
+        response.headers_mut().insert(header::LOCATION, HeaderValue::try_from("a".repeat(1_000)).unwrap());
+        let share = quota.share(Ipv4Addr::LOCALHOST.into());
+        let (head, body) = outgoing(response, ConnState::new().begin(http2), http2, share).into_parts();
+        drop(body);
+        let held = quota.used();
+        assert_eq!(head.headers.get(&header_names::REQUEST_ID).unwrap(), "req_1");
+        drop(head);
+        assert_eq!(quota.used(), 0, "the head is written");
+        held
+    }
+
+    #[test]
+    fn http2_head_counts_until_it_is_written() {
+        for text in ["", "text"] {
+            let held = held_for_head(Body::from(text), true);
+            assert!((1_000..2_000).contains(&held), "{held} bytes for {text:?}");
+        }
+        assert_eq!(held_for_head(Body::empty(), false), 0, "an HTTP/1 connection has one head at a time");
     }
 }
