@@ -15,6 +15,9 @@ use super::{
 /// Answers up to this many bytes are always sent, whatever memory is in use.
 const SHORT_BYTES: u64 = 16 << 10;
 
+/// Maximum open connections of an address that draws on the reserve.
+const FEW_CONNECTIONS: usize = 8;
+
 /// Limits on memory used for clients, with current use.
 #[derive(Debug)]
 pub struct MemoryBudget {
@@ -38,7 +41,7 @@ impl MemoryBudget {
         let IntakeSettings { connections, followers, bodies, answers } = settings.clone();
         Self {
             followers: Quota::new(followers.max, followers.max_per_address),
-            open: Quota::new(connections.open.max, connections.open.max_per_address),
+            open: Quota::with_reserve_for(FEW_CONNECTIONS, connections.open.max, connections.open.max_per_address),
             held: Quota::with_reserve(bodies.held.max, bodies.held.max_per_address),
             answers: Quota::new(answers.max, answers.max_per_address),
             connections,

@@ -14,8 +14,8 @@ const LITTLE: usize = 64 << 10;
 pub struct Quota {
     max: Option<usize>,
     max_per_address: Option<usize>,
-    /// Whether a part is reserved for addresses that use little.
-    has_reserve: bool,
+    /// Maximum use of an address that draws on the reserve, an eighth of `max`. `None` means no reserve.
+    little: Option<usize>,
     used: Lock<QuotaUse>,
 }
 
@@ -48,12 +48,20 @@ impl QuotaFull {
 impl Quota {
     /// Returns an unused quota: at most `max` in all and `max_per_address` for one address. `None` sets no limit.
     pub fn new(max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { max, max_per_address, has_reserve: false, used: Lock::default() })
+        Arc::new(Self { max, max_per_address, little: None, used: Lock::default() })
     }
 
     /// Returns an unused quota that reserves an eighth for addresses that use [little](LITTLE), so that others cannot take everything.
     pub(crate) fn with_reserve(max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { max, max_per_address, has_reserve: true, used: Lock::default() })
+        let little = max.map(|max| LITTLE.min(max / 32));
+        Arc::new(Self { max, max_per_address, little, used: Lock::default() })
+    }
+
+    /// Returns an unused quota that reserves an eighth for addresses that use at most `little`. Without a limit per
+    /// address, it reserves nothing, because all clients can have the same address then.
+    pub(crate) fn with_reserve_for(little: usize, max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
+        let little = max_per_address.and(max).map(|_| little);
+        Arc::new(Self { max, max_per_address, little, used: Lock::default() })
     }
 
     /// Returns an empty share for `address`.
@@ -103,11 +111,18 @@ impl Quota {
         self.max.is_some_and(|max| self.used() > max / 2)
     }
 
+    /// Returns whether only the reserve is left, and `address` uses too much to draw on it.
+    pub(crate) fn is_crowded_by(&self, address: IpAddr) -> bool {
+        let (Some(little), Some(max)) = (self.little, self.max) else { return false };
+        let used = self.used.lock();
+        used.all >= max - max / 8 && used.by_network.get(&network(address)).is_some_and(|address_use| *address_use > little)
+    }
+
     fn room(&self, used: &QuotaUse, address: &IpAddr, more: usize) -> Result<(), QuotaFull> {
         let address_use = used.by_network.get(address).copied().unwrap_or_default();
         let reserve = |max: usize| {
-            let is_little = address_use.saturating_add(more) <= LITTLE.min(max / 32);
-            if self.has_reserve && !is_little { max / 8 } else { 0 }
+            let is_too_much = self.little.is_some_and(|little| address_use.saturating_add(more) > little);
+            if is_too_much { max / 8 } else { 0 }
         };
         if let Some(max) = self.max.filter(|max| used.all.saturating_add(more) > max - reserve(*max)) {
             return Err(QuotaFull::All(max));
@@ -117,7 +132,7 @@ impl Quota {
     }
 
     fn add(&self, used: &mut QuotaUse, address: IpAddr, more: usize) {
-        if self.max_per_address.is_some() || self.has_reserve && self.max.is_some() {
+        if self.max_per_address.is_some() || self.little.is_some() {
             *used.by_network.entry(address).or_default() += more;
         }
         used.all += more;

@@ -226,6 +226,32 @@ async fn an_address_has_so_many_connections_and_others_have_theirs() {
 }
 
 #[tokio::test]
+async fn addresses_with_many_connections_leave_room_for_newcomers() {
+    let host = Host::builder().flag("--address-connections", 20).flag("--connections", 64).flag("--idle-ms", 60_000).start().await;
+    let open = async |from: u8| {
+        let mut one = Raw::open_from(&host, Ipv4Addr::new(127, 0, 0, from)).await;
+        one.send(GET).await;
+        one.answer().await.0.starts_with("http/1.1 200").then_some(one)
+    };
+    let mut held = vec![];
+    'full: for from in 2..5 {
+        for _ in 0..20 {
+            match open(from).await {
+                Some(one) => held.push(one),
+                None => break 'full,
+            }
+        }
+    }
+    assert!((50..=56).contains(&held.len()), "{} connections of three addresses", held.len());
+    for _ in 0..2 {
+        held.push(open(9).await.expect("an eighth is reserved for addresses with few connections"));
+    }
+    // Meanwhile, idle connections of the others end early.
+    held.push(eventually("there is room for all", SECONDS, || async { open(4).await }).await);
+    drop(held);
+}
+
+#[tokio::test]
 async fn http2_has_so_many_streams_and_no_rapid_reset() {
     let host = Host::builder().flag("--http2-streams", 4).start().await;
     host.publish(&js("slow", 0.0, SLOW)).await;

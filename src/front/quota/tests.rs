@@ -91,3 +91,22 @@ fn addresses_that_use_little_have_a_reserve() {
     drop((hoard, small, again, max));
     assert_eq!((quota.used(), quota.used.lock().by_network.len()), (0, 0));
 }
+
+#[test]
+fn few_addresses_cannot_take_the_reserve_of_connections() {
+    const FEW: usize = 2;
+    let address = |n: usize| format!("192.0.2.{n}");
+    let quota = Quota::with_reserve_for(FEW, Some(64), Some(16));
+    let mut hoards: Vec<_> = (0..64).map(|n| share(&quota, &address(n / 16))).collect();
+    assert_eq!(hoards.iter_mut().filter_map(|hoard| hoard.take(1).ok()).count(), 56);
+    let crowded = |n: usize| quota.is_crowded_by(address(n).parse().unwrap());
+    assert_eq!((crowded(0), crowded(3), crowded(9)), (true, true, false));
+    let mut newcomer: Vec<_> = (0..3).map(|_| share(&quota, &address(9))).collect();
+    assert_eq!((newcomer[0].take(1), newcomer[1].take(1), newcomer[2].take(1)), (Ok(()), Ok(()), Err(QuotaFull::All(64))));
+    assert!(!crowded(9), "it has few");
+    drop((hoards, newcomer));
+    assert!(!crowded(0));
+    // Without a limit per address, one address has everything.
+    let alone = Quota::with_reserve_for(FEW, Some(64), None);
+    assert_eq!((share(&alone, ONE).take(64), alone.is_crowded_by(ONE.parse().unwrap())), (Ok(()), false));
+}

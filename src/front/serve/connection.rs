@@ -53,6 +53,9 @@ const PING: Duration = Duration::from_secs(20);
 /// Maximum time without progress in reading an answer while more than half of the memory for answers is in use.
 const STALL_WHEN_FULL: Duration = Duration::from_secs(2);
 
+/// Maximum time of heads and of idle connections while only the reserve of connections is left.
+const WAIT_WHEN_CROWDED: Duration = Duration::from_secs(2);
+
 /// The default maximum of HTTP/1 header fields in hyper. Any other number makes it allocate for each request.
 const HYPER_FIELDS: u32 = 100;
 
@@ -74,6 +77,8 @@ impl<S: Service<Request, Response = Response, Error = Infallible, Future: Send +
 pub(super) struct Protocols {
     builder: Builder<Streams>,
     limits: ConnectionSettings,
+    /// The limits of addresses with many connections while only the reserve is left.
+    crowded: ConnectionSettings,
     stall: StallTimeout,
     /// Interval between checks of a connection's time limits.
     check_interval: Option<Duration>,
@@ -105,7 +110,9 @@ impl Protocols {
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING);
         let check_interval = check_interval(&[limits.head, limits.idle, limits.write_stall]);
-        Self { builder, limits: limits.clone(), stall, check_interval }
+        let shorter = |limit: Option<Duration>| limit.map(|limit| limit.min(WAIT_WHEN_CROWDED));
+        let crowded = ConnectionSettings { head: shorter(limits.head), idle: shorter(limits.idle), ..limits.clone() };
+        Self { builder, limits: limits.clone(), crowded, stall, check_interval }
     }
 
     /// Answers requests on `stream` until it ends, exceeds a limit, or the host shuts down.
@@ -204,7 +211,9 @@ impl Protocols {
                 }
                 let Some(ticks) = &mut ticks else { return Poll::Pending };
                 ready!(ticks.poll_tick(cx));
-                if let Some(overdue) = conn.overdue(&self.limits, self.stall.now()) {
+                let is_crowded = is_own && shared.intake.open.is_crowded_by(peer.ip());
+                let limits = if is_crowded { &self.crowded } else { &self.limits };
+                if let Some(overdue) = conn.overdue(limits, self.stall.now()) {
                     return Poll::Ready(Some(overdue));
                 }
             }
