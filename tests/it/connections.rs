@@ -252,6 +252,26 @@ async fn addresses_with_many_connections_leave_room_for_newcomers() {
 }
 
 #[tokio::test]
+async fn an_address_that_opens_connections_too_fast_finds_them_closed() {
+    let host = Host::builder().flag("--rate-limit", 1).start().await;
+    let (busy, other) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
+    for _ in 0..512 {
+        drop(Raw::open_from(&host, busy).await);
+    }
+    // The address can open two more per second.
+    let mut closed = 0;
+    for _ in 0..100 {
+        let mut further = Raw::open_from(&host, busy).await;
+        further.try_send(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", SECONDS).await;
+        closed += usize::from(further.rest().await.is_empty());
+    }
+    assert!(closed > 50, "{closed} of 100 were closed");
+    let mut one = Raw::open_from(&host, other).await;
+    one.send(GET).await;
+    assert!(one.answer().await.0.starts_with("http/1.1 200"));
+}
+
+#[tokio::test]
 async fn http2_has_so_many_streams_and_no_rapid_reset() {
     let host = Host::builder().flag("--http2-streams", 4).start().await;
     host.publish(&js("slow", 0.0, SLOW)).await;

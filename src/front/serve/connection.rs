@@ -222,6 +222,9 @@ impl Protocols {
             CONNECTIONS_CLOSED.count([reason.label()]);
             tracing::debug!(%peer, ?reason, "a connection was closed");
         }
+        if let Some(address) = address.filter(|_| !spent.is_zero()) {
+            shared.limits.spend(address, spent);
+        }
     }
 
     /// Gives every request on `stream` the same response.
