@@ -1,5 +1,6 @@
 //! The listener: accepts connections within the limits, and drains them at shutdown.
 
+mod chunks;
 mod conn_state;
 mod connection;
 mod frames;

@@ -15,6 +15,7 @@ use crate::harness::{
     raw::{DATA, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, PING, RST_STREAM, Raw, SETTINGS},
     stream::Stream,
 };
+use crate::http2::closed;
 
 const ECHO: &str = "export default (req) => req.input;";
 const SLOW: &str = "export default async (req) => { await new Promise((done) => setTimeout(done, req.input.ms)); return { done: true }; };";
@@ -269,6 +270,30 @@ async fn an_address_that_opens_connections_too_fast_finds_them_closed() {
     let mut one = Raw::open_from(&host, other).await;
     one.send(GET).await;
     assert!(one.answer().await.0.starts_with("http/1.1 200"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_of_very_many_tiny_chunks_close_their_connections() {
+    const HEAD: &str =
+        "POST /tools/echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+    const CHUNK: &[u8] = b"1\r\n \r\n";
+    let host = Host::builder().flag("--http2-overhead-frames", 10).start().await;
+    host.publish(&js("echo", 0.0, ECHO)).await;
+    let mut few = Raw::open(&host).await;
+    for _ in 0..3 {
+        few.send([HEAD.as_bytes(), &CHUNK.repeat(900), b"2\r\n{}\r\n0\r\n\r\n"].concat()).await;
+        let (head, body) = few.answer().await;
+        assert!(head.starts_with("http/1.1 200") && body == "{}", "{head}{body}");
+    }
+    let mut flood = Raw::open(&host).await;
+    flood.send(HEAD).await;
+    for _ in 0..20 {
+        if !flood.try_send(&CHUNK.repeat(20_000), SECONDS).await {
+            break;
+        }
+    }
+    flood.rest().await;
+    assert_eq!(closed(&host, "frames").await, 1);
 }
 
 #[tokio::test]

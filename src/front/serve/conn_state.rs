@@ -100,6 +100,8 @@ pub(super) struct ConnState {
     earned: AtomicU64,
     /// Frames earned by requests that were then rejected, and not paid for yet.
     forfeited: AtomicU32,
+    /// Chunks of HTTP/1 bodies that count as overhead, and are not paid for yet.
+    chunks: AtomicU32,
     /// More frames arrived than were earned and allowed.
     flooded: AtomicBool,
     /// Bytes and overhead frames read in this turn.
@@ -118,7 +120,7 @@ pub(super) enum CloseReason {
     Unread,
     /// The client resets too many requests.
     Resets,
-    /// Too many frames belong to no request or answer.
+    /// Too many frames belong to no request or answer, or too many chunks carry next to nothing.
     Frames,
     /// Too many answers are unread while the memory for answers is full.
     Held,
@@ -164,6 +166,16 @@ impl ConnState {
     /// Takes the cost of rejected requests, in overhead frames.
     pub(super) fn take_forfeited(&self) -> u32 {
         if self.forfeited.load(Relaxed) == 0 { 0 } else { self.forfeited.swap(0, Relaxed) }
+    }
+
+    /// Counts a chunk of an HTTP/1 body that carries next to nothing.
+    pub(super) fn count_chunk(&self) {
+        self.chunks.fetch_add(1, Relaxed);
+    }
+
+    /// Takes the cost of such chunks, in overhead frames.
+    pub(super) fn take_chunks(&self) -> u32 {
+        if self.chunks.load(Relaxed) == 0 { 0 } else { self.chunks.swap(0, Relaxed) }
     }
 
     /// Records that more frames arrived than the connection and its address can send.

@@ -145,7 +145,7 @@ impl Protocols {
                 match head_share(request.headers(), |bytes| host.intake.hold(client, bytes)) {
                     Ok(head_share) => {
                         let (head, body) = request.into_parts();
-                        let (body, unread) = IncomingBody::new(body, http2, &head.headers);
+                        let (body, unread) = IncomingBody::new(body, http2, &head.headers, &activity);
                         Ok((service.clone().oneshot(Request::from_parts(head, Body::new(body))), unread, head_share))
                     }
                     Err(no_room) => Err(no_room.into_response()),
@@ -318,13 +318,13 @@ impl Meter {
         Self { scanner: Scanner::new(costly, streams), allowance, streams, payer }
     }
 
-    /// Charges the connection for received bytes and for requests rejected since the last call. Returns the overhead
-    /// frames among the bytes, or `None` if the allowance is used up. HTTP/1 has no frames, so only rejected requests
-    /// cost something.
+    /// Charges the connection for received bytes, and for tiny chunks and rejected requests since the last call. Returns
+    /// the overhead frames, or `None` if the allowance is used up. HTTP/1 has no frames, so only those chunks and
+    /// requests cost something.
     fn pay(&mut self, bytes: &[u8], conn: &ConnState) -> Option<u32> {
         let was_http2 = self.scanner.is_http2();
         let forfeited = if self.payer.is_some() { conn.take_forfeited() } else { 0 };
-        let cost = self.scanner.cost(bytes).saturating_add(forfeited);
+        let cost = self.scanner.cost(bytes).saturating_add(forfeited).saturating_add(conn.take_chunks());
         if !was_http2 && self.scanner.is_http2() {
             self.allowance.add_streams(self.streams);
         }
@@ -372,7 +372,7 @@ impl AsyncRead for MeteredSocket {
         this.conn.note_read();
         let Some(frames) = this.meter.pay(bytes, &this.conn) else {
             this.conn.flood();
-            return Poll::Ready(Err(io::Error::other("too many HTTP/2 frames outside requests")));
+            return Poll::Ready(Err(io::Error::other("too many HTTP/2 frames outside requests, or tiny chunks")));
         };
         this.conn.read(bytes.len(), frames);
         read
