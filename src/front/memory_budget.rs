@@ -28,8 +28,8 @@ pub struct MemoryBudget {
     pub followers: Arc<Quota>,
     /// Open connections.
     pub open: Arc<Quota>,
-    /// Bytes of bodies in memory.
-    held: Arc<Quota>,
+    /// Bytes of heads and bodies in memory.
+    pub(crate) held: Arc<Quota>,
     /// Bytes of answers that clients have not read yet.
     pub(crate) answers: Arc<Quota>,
 }

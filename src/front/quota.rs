@@ -189,6 +189,11 @@ impl QuotaShare {
         }
     }
 
+    /// Returns the amount that it holds.
+    pub(crate) fn amount(&self) -> usize {
+        self.amount
+    }
+
     /// Merges another share of the same address and quota into this one.
     pub(crate) fn join(&mut self, mut other: Self) {
         debug_assert!(Arc::ptr_eq(&self.quota, &other.quota) && self.address == other.address, "shares of one address");

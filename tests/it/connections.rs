@@ -187,6 +187,30 @@ async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
     eventually("all of it is given back", SECONDS, || async { (intake().await == 0).then_some(()) }).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unfinished_heads_count_as_bodies_in_memory() {
+    const HELD: u64 = 1 << 20;
+    let host = Host::builder().flag("--body-bytes-held", HELD).flag("--head-ms", 60_000).start().await;
+    let held = || async { host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() };
+    let half = format!("GET /health/live HTTP/1.1\r\nhost: localhost\r\nx-pad: {}", "x".repeat(50_000));
+    let mut one = Raw::open(&host).await;
+    one.send(&half).await;
+    eventually("it is counted", SECONDS, || async { (held().await >= 50_000).then_some(()) }).await;
+    one.send("\r\n\r\n").await;
+    assert!(one.answer().await.0.starts_with("http/1.1 200"));
+    eventually("it is returned", SECONDS, || async { (held().await == 0).then_some(()) }).await;
+    let mut many = vec![];
+    for _ in 0..30 {
+        many.push(Raw::open(&host).await);
+        many.last_mut().unwrap().try_send(half.as_bytes(), SECONDS).await;
+    }
+    eventually("some have no room", SECONDS, || async { (closed(&host, "held").await > 0).then_some(()) }).await;
+    let max = held().await;
+    assert!((HELD / 2..=HELD).contains(&max), "{max}");
+    drop(many);
+    eventually("all of it is returned", SECONDS, || async { (held().await == 0).then_some(()) }).await;
+}
+
 #[tokio::test]
 async fn an_address_has_so_many_connections_and_others_have_theirs() {
     let host = Host::builder().flag("--address-connections", 6).flag("--connections", 9).start().await;

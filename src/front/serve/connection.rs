@@ -40,7 +40,12 @@ use super::{
     incoming::{IncomingBody, discard, head_share},
     outgoing::{FRAME_BYTES, OutgoingBody, WAITS},
 };
-use crate::{front_services::FrontServices, memory_budget::MemoryBudget, network, quota::Quota};
+use crate::{
+    front_services::FrontServices,
+    memory_budget::MemoryBudget,
+    network,
+    quota::{Quota, QuotaShare},
+};
 
 /// Bytes of bodies that an HTTP/2 client can send before they are read: per stream and per connection.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -122,7 +127,8 @@ impl Protocols {
         let is_own = !shared.proxies.trusts(peer.ip());
         let address = is_own.then(|| network(peer.ip()));
         let meter = Meter::new(address.zip(shared.limits.frames().cloned()), self.limits.streams);
-        let io = TokioIo::new(MeteredSocket { stream, conn: Arc::clone(&conn), meter });
+        let heads = HeadMemory { held: Arc::clone(&shared.intake.held), peer: peer.ip(), is_own };
+        let io = TokioIo::new(MeteredSocket { stream, conn: Arc::clone(&conn), meter, heads });
         let (activity, host, max_fields) = (Arc::clone(&conn), Arc::clone(shared), self.limits.head_fields as usize);
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             let http2 = request.version() == Version::HTTP_2;
@@ -338,11 +344,27 @@ impl Meter {
     }
 }
 
+/// The memory for unfinished HTTP/1 heads of a connection. hyper keeps them until they are complete.
+struct HeadMemory {
+    held: Arc<Quota>,
+    peer: IpAddr,
+    is_own: bool,
+}
+
+impl HeadMemory {
+    /// Takes memory for the head so far. Returns whether there was room.
+    fn hold(&self, conn: &ConnState) -> bool {
+        let take = |share: &mut QuotaShare, more| if self.is_own { share.take(more) } else { share.take_of_all(more) };
+        conn.hold_head(|| self.held.share(self.peer), |share, more| take(share, more).is_ok())
+    }
+}
+
 /// A socket that reports reads and writes to the connection's [`ConnState`].
 struct MeteredSocket {
     stream: TcpStream,
     conn: Arc<ConnState>,
     meter: Meter,
+    heads: HeadMemory,
 }
 
 impl MeteredSocket {
@@ -367,9 +389,14 @@ impl AsyncRead for MeteredSocket {
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
         let bytes = &buffer.filled()[before..];
         if bytes.is_empty() {
+            // A complete head would be a request by now.
+            if read.is_pending() && !this.meter.scanner.is_http2() && !this.heads.hold(&this.conn) {
+                this.conn.heads_are_full();
+                return Poll::Ready(Err(io::Error::other("no memory for an unfinished head")));
+            }
             return read;
         }
-        this.conn.note_read();
+        this.conn.note_read(bytes.len());
         let Some(frames) = this.meter.pay(bytes, &this.conn) else {
             this.conn.flood();
             return Poll::Ready(Err(io::Error::other("too many HTTP/2 frames outside requests, or tiny chunks")));

@@ -13,14 +13,14 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{chunks::ChunkCount, conn_state::ConnState};
+use super::{
+    chunks::ChunkCount,
+    conn_state::{ConnState, UNCOUNTED_BYTES},
+};
 use crate::{api_error::ApiError, body::expects_continue, quota::QuotaShare};
 
 /// Approximate memory of a header field beyond its name and value, in bytes.
 const FIELD_BYTES: usize = 128;
-
-/// Heads up to this size are not counted. The limit on concurrent requests bounds them.
-const UNCOUNTED_BYTES: usize = 4 << 10;
 
 /// Maximum bytes of an unread body to discard before its answer is sent, and the maximum time for that.
 const REST_BYTES: u64 = 64 << 10;
