@@ -50,7 +50,8 @@ pub(super) fn head_share(
 }
 
 impl IncomingBody {
-    /// Wraps a body that arrives on `conn`. For HTTP/2, also returns a channel that gets the body if it is dropped before it is complete.
+    /// Wraps a body that arrives on `conn`. For HTTP/2, also returns a channel that gets the body if it is dropped before
+    /// it is complete.
     pub(super) fn new(
         body: hyper::body::Incoming,
         http2: bool,
