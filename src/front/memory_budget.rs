@@ -18,6 +18,8 @@ const SHORT_BYTES: u64 = 16 << 10;
 /// Maximum bytes of bodies, or of unread answers, for an address to draw on the reserve for addresses that use little.
 const LITTLE_OF_BODIES: usize = 64 << 10;
 const LITTLE_OF_ANSWERS: usize = 512 << 10;
+/// Maximum open connections of an address that draws on the reserve.
+const FEW_CONNECTIONS: usize = 8;
 
 /// Limits on memory used for clients, with current use.
 #[derive(Debug)]
@@ -29,8 +31,8 @@ pub struct MemoryBudget {
     pub followers: Arc<Quota>,
     /// Open connections.
     pub open: Arc<Quota>,
-    /// Bytes of bodies in memory.
-    held: Arc<Quota>,
+    /// Bytes of heads and bodies in memory.
+    pub(crate) held: Arc<Quota>,
     /// Bytes of answers that clients have not read yet.
     pub(crate) answers: Arc<Quota>,
 }
@@ -42,7 +44,7 @@ impl MemoryBudget {
         let IntakeSettings { connections, followers, bodies, answers } = settings.clone();
         Self {
             followers: Quota::new(followers.max, followers.max_per_address),
-            open: Quota::new(connections.open.max, connections.open.max_per_address),
+            open: Quota::with_reserve_for(FEW_CONNECTIONS, connections.open.max, connections.open.max_per_address),
             held: Quota::with_reserve(bodies.held.max, bodies.held.max_per_address, LITTLE_OF_BODIES),
             answers: Quota::with_reserve(answers.max, answers.max_per_address, LITTLE_OF_ANSWERS),
             connections,

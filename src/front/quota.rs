@@ -11,8 +11,7 @@ use super::address::network;
 pub struct Quota {
     max: Option<usize>,
     max_per_address: Option<usize>,
-    /// Maximum amount in use for an address to draw on the reserve. For small quotas, it is a thirty-second of the
-    /// quota. `None` if there is no reserve.
+    /// Maximum use of an address that draws on the reserve, an eighth of `max`. `None` means no reserve.
     little: Option<usize>,
     used: Lock<QuotaUse>,
 }
@@ -52,9 +51,17 @@ impl Quota {
     }
 
     /// Returns an unused quota that reserves an eighth for addresses that use at most `little`, so that others cannot
-    /// take everything.
+    /// take everything. In small quotas, little is at most a thirty-second.
     pub(crate) fn with_reserve(max: Option<usize>, max_per_address: Option<usize>, little: usize) -> Arc<Self> {
-        Arc::new(Self { max, max_per_address, little: Some(little), used: Lock::default() })
+        let little = max.map(|max| little.min(max / 32));
+        Arc::new(Self { max, max_per_address, little, used: Lock::default() })
+    }
+
+    /// Returns an unused quota that reserves an eighth for addresses that use at most `little`. Without a limit per
+    /// address, it reserves nothing, because all clients can have the same address then.
+    pub(crate) fn with_reserve_for(little: usize, max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
+        let little = max_per_address.and(max).map(|_| little);
+        Arc::new(Self { max, max_per_address, little, used: Lock::default() })
     }
 
     /// Returns an empty share for `address`.
@@ -107,6 +114,13 @@ impl Quota {
         self.max.is_some_and(|max| self.used() > max / 2)
     }
 
+    /// Returns whether only the reserve is left, and `address` uses too much to draw on it.
+    pub(crate) fn is_crowded_by(&self, address: IpAddr) -> bool {
+        let (Some(little), Some(max)) = (self.little, self.max) else { return false };
+        let used = self.used.lock();
+        used.all >= max - max / 8 && used.by_network.get(&network(address)).is_some_and(|address_use| *address_use > little)
+    }
+
     fn room(&self, used: &QuotaUse, address: &IpAddr, more: usize) -> Result<(), QuotaFull> {
         let address_use = used.by_network.get(address).copied().unwrap_or_default();
         let reserve = |max: usize| self.reserve(max, address_use.saturating_add(more));
@@ -124,7 +138,7 @@ impl Quota {
 
     /// Returns whether an address with `amount` in use can draw on the reserve.
     fn counts_as_little(&self, amount: usize) -> bool {
-        self.little.zip(self.max).is_some_and(|(little, max)| amount <= little.min(max / 32))
+        self.little.is_some_and(|little| amount <= little)
     }
 
     /// Returns the part of `amount` that counts for addresses that use little: all of it, or nothing.
@@ -133,7 +147,7 @@ impl Quota {
     }
 
     fn add(&self, used: &mut QuotaUse, address: IpAddr, more: usize) {
-        if self.max_per_address.is_some() || self.little.is_some() && self.max.is_some() {
+        if self.max_per_address.is_some() || self.little.is_some() {
             let address_use = used.by_network.entry(address).or_default();
             used.little -= self.little_part(*address_use);
             *address_use += more;
@@ -191,6 +205,11 @@ impl QuotaShare {
             self.quota.add(&mut self.quota.used.lock(), self.address, more);
             self.amount += more;
         }
+    }
+
+    /// Returns the amount that it holds.
+    pub(crate) fn amount(&self) -> usize {
+        self.amount
     }
 
     /// Merges another share of the same address and quota into this one.

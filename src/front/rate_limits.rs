@@ -23,11 +23,17 @@ use super::{
 /// Burst of HTTP/2 overhead frames, as a multiple of the frames allowed per second.
 const FRAMES_AT_ONCE: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
+/// New connections of an address, as a multiple of its requests per second, and the minimum that it can open at once.
+const CONNECTIONS_PER_REQUEST: NonZeroU32 = NonZeroU32::new(2).unwrap();
+const CONNECTIONS_AT_ONCE: usize = 512;
+
 /// The limits of each client address.
 #[derive(Debug)]
 pub struct Limits {
     /// Limit of requests per second.
     rate: Option<Arc<RateLimiter<IpAddr>>>,
+    /// Limit of new connections per second. There is none without a limit of requests.
+    connections: Option<RateLimiter<IpAddr>>,
     /// Limit of HTTP/2 frames that belong to no request or answer.
     frames: Option<Arc<RateLimiter<IpAddr>>>,
     /// Shares of the processor.
@@ -42,9 +48,11 @@ impl Limits {
     pub fn new(settings: &HttpSettings, shares: Arc<CpuShares>, base_url: &str) -> Self {
         let failures = settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute, base_url)));
         let rate = settings.rate_limit.map(RateLimiter::new).map(Arc::new);
+        let open = settings.intake.connections.open.max_per_address;
+        let connections = settings.rate_limit.map(|requests| new_connections(requests, open));
         let frames = settings.intake.connections.overhead_frames;
         let frames = frames.map(|frames| RateLimiter::with_burst(frames, frames.saturating_mul(FRAMES_AT_ONCE))).map(Arc::new);
-        Self { rate, frames, shares, failures }
+        Self { rate, connections, frames, shares, failures }
     }
 
     /// Returns the counters of addresses that replicas share.
@@ -59,6 +67,9 @@ impl Limits {
         if let Some(rate) = &self.rate {
             rate.prune_idle();
         }
+        if let Some(connections) = &self.connections {
+            connections.prune_idle();
+        }
         if let Some(frames) = &self.frames {
             frames.prune_idle();
         }
@@ -66,6 +77,11 @@ impl Limits {
             failures.prune_idle();
         }
         self.shares.prune_idle();
+    }
+
+    /// Counts a new connection of an address. Returns false if the address opens too many.
+    pub(super) fn admits_connection(&self, address: IpAddr) -> bool {
+        self.connections.as_ref().is_none_or(|connections| connections.take(&network(address), NonZeroU32::MIN))
     }
 
     /// Returns the counter of HTTP/2 frames that belong to no request or answer, if there is a limit.
@@ -172,6 +188,32 @@ impl Limits {
     pub fn count_wrong(&self, sender: Option<Sender>) {
         if let (Some(failures), Some(sender)) = (&self.failures, sender) {
             failures.count(sender);
+        }
+    }
+}
+
+/// Returns the limit of new connections for an address that can send this many requests per second and have this many
+/// connections open. A client that stays within both never reaches it.
+fn new_connections(requests: NonZeroU32, open: Option<usize>) -> RateLimiter<IpAddr> {
+    let per_second = requests.saturating_mul(CONNECTIONS_PER_REQUEST);
+    let at_once = open.unwrap_or_default().saturating_mul(2).max(CONNECTIONS_AT_ONCE);
+    let at_once = u32::try_from(at_once).unwrap_or(u32::MAX).max(per_second.get().saturating_mul(2));
+    RateLimiter::with_burst(per_second, NonZeroU32::new(at_once).unwrap_or(per_second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_connections_of_an_address_are_limited() {
+        let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        for (requests, open, at_once) in [(1, None, 512), (1, Some(256), 512), (1, Some(1_000), 2_000), (1_000, Some(256), 4_000)] {
+            let limit = new_connections(NonZeroU32::new(requests).unwrap(), open);
+            assert_eq!(limit.per_second().get(), 2 * requests);
+            assert!(limit.take(&one, NonZeroU32::new(at_once).unwrap()), "{requests} {open:?}");
+            assert!(!limit.take(&one, NonZeroU32::new(at_once).unwrap()), "{requests} {open:?}");
+            assert!(limit.take(&other, NonZeroU32::MIN));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The listener: accepts connections within the limits, and drains them at shutdown.
 
+mod chunks;
 mod conn_state;
 mod connection;
 mod frames;
@@ -78,6 +79,11 @@ pub async fn serve(listener: TcpListener, shared: Arc<FrontServices>, fronts: Fr
         // Small responses must not wait for the client's acknowledgement.
         _ = stream.set_nodelay(true);
         let trusted = shared.proxies.trusts(peer.ip());
+        if !trusted && !shared.limits.admits_connection(peer.ip()) {
+            // A response would cost more than the connection.
+            CONNECTIONS_REFUSED.count(["address"]);
+            continue;
+        }
         let mut share = shared.intake.open.share(peer.ip());
         match if trusted { share.take_of_all(1) } else { share.take(1) } {
             Ok(()) => {

@@ -15,6 +15,7 @@ use crate::harness::{
     raw::{DATA, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, PING, RST_STREAM, Raw, SETTINGS},
     stream::Stream,
 };
+use crate::http2::closed;
 
 const ECHO: &str = "export default (req) => req.input;";
 const SLOW: &str = "export default async (req) => { await new Promise((done) => setTimeout(done, req.input.ms)); return { done: true }; };";
@@ -186,6 +187,30 @@ async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
     eventually("all of it is given back", SECONDS, || async { (intake().await == 0).then_some(()) }).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unfinished_heads_count_as_bodies_in_memory() {
+    const HELD: u64 = 1 << 20;
+    let host = Host::builder().flag("--body-bytes-held", HELD).flag("--head-ms", 60_000).start().await;
+    let held = || async { host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() };
+    let half = format!("GET /health/live HTTP/1.1\r\nhost: localhost\r\nx-pad: {}", "x".repeat(50_000));
+    let mut one = Raw::open(&host).await;
+    one.send(&half).await;
+    eventually("it is counted", SECONDS, || async { (held().await >= 50_000).then_some(()) }).await;
+    one.send("\r\n\r\n").await;
+    assert!(one.answer().await.0.starts_with("http/1.1 200"));
+    eventually("it is returned", SECONDS, || async { (held().await == 0).then_some(()) }).await;
+    let mut many = vec![];
+    for _ in 0..30 {
+        many.push(Raw::open(&host).await);
+        many.last_mut().unwrap().try_send(half.as_bytes(), SECONDS).await;
+    }
+    eventually("some have no room", SECONDS, || async { (closed(&host, "held").await > 0).then_some(()) }).await;
+    let max = held().await;
+    assert!((HELD / 2..=HELD).contains(&max), "{max}");
+    drop(many);
+    eventually("all of it is returned", SECONDS, || async { (held().await == 0).then_some(()) }).await;
+}
+
 #[tokio::test]
 async fn an_address_has_so_many_connections_and_others_have_theirs() {
     let host = Host::builder().flag("--address-connections", 6).flag("--connections", 9).start().await;
@@ -223,6 +248,76 @@ async fn an_address_has_so_many_connections_and_others_have_theirs() {
         one.answer().await.0.starts_with("http/1.1 200").then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn addresses_with_many_connections_leave_room_for_newcomers() {
+    let host = Host::builder().flag("--address-connections", 20).flag("--connections", 64).flag("--idle-ms", 60_000).start().await;
+    let open = async |from: u8| {
+        let mut one = Raw::open_from(&host, Ipv4Addr::new(127, 0, 0, from)).await;
+        one.send(GET).await;
+        one.answer().await.0.starts_with("http/1.1 200").then_some(one)
+    };
+    let mut held = vec![];
+    'full: for from in 2..5 {
+        for _ in 0..20 {
+            match open(from).await {
+                Some(one) => held.push(one),
+                None => break 'full,
+            }
+        }
+    }
+    assert!((50..60).contains(&held.len()), "{} connections of three addresses", held.len());
+    for _ in 0..2 {
+        held.push(open(9).await.expect("an eighth is reserved for addresses with few connections"));
+    }
+    // Meanwhile, idle connections of the others end early.
+    held.push(eventually("there is room for all", SECONDS, || async { open(4).await }).await);
+    drop(held);
+}
+
+#[tokio::test]
+async fn an_address_that_opens_connections_too_fast_finds_them_closed() {
+    let host = Host::builder().flag("--rate-limit", 1).start().await;
+    let (busy, other) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
+    for _ in 0..512 {
+        drop(Raw::open_from(&host, busy).await);
+    }
+    // The address can open two more per second.
+    let mut closed = 0;
+    for _ in 0..100 {
+        let mut further = Raw::open_from(&host, busy).await;
+        further.try_send(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", SECONDS).await;
+        closed += usize::from(further.rest().await.is_empty());
+    }
+    assert!(closed > 50, "{closed} of 100 were closed");
+    let mut one = Raw::open_from(&host, other).await;
+    one.send(GET).await;
+    assert!(one.answer().await.0.starts_with("http/1.1 200"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_of_very_many_tiny_chunks_close_their_connections() {
+    const HEAD: &str =
+        "POST /tools/echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+    const CHUNK: &[u8] = b"1\r\n \r\n";
+    let host = Host::builder().flag("--http2-overhead-frames", 10).start().await;
+    host.publish(&js("echo", 0.0, ECHO)).await;
+    let mut few = Raw::open(&host).await;
+    for _ in 0..3 {
+        few.send([HEAD.as_bytes(), &CHUNK.repeat(900), b"2\r\n{}\r\n0\r\n\r\n"].concat()).await;
+        let (head, body) = few.answer().await;
+        assert!(head.starts_with("http/1.1 200") && body == "{}", "{head}{body}");
+    }
+    let mut flood = Raw::open(&host).await;
+    flood.send(HEAD).await;
+    for _ in 0..20 {
+        if !flood.try_send(&CHUNK.repeat(20_000), SECONDS).await {
+            break;
+        }
+    }
+    flood.rest().await;
+    assert_eq!(closed(&host, "frames").await, 1);
 }
 
 #[tokio::test]

@@ -31,7 +31,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Frame {
     Frame { kind, flags, stream, payload: payload.to_vec() }
 }
 
-async fn closed(host: &Host, reason: &str) -> u64 {
+/// Returns how many connections the host closed for this reason.
+pub(crate) async fn closed(host: &Host, reason: &str) -> u64 {
     let metrics = host.send(host.request(reqwest::Method::GET, "/metrics").header("x-admin-token", &host.admin)).await.is(200);
     let metrics = String::from_utf8(metrics.body.into()).unwrap();
     let line = format!("tollhouse_connections_closed_total{{reason=\"{reason}\"}} ");

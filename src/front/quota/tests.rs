@@ -121,3 +121,22 @@ fn short_answers_have_a_reserve() {
     assert_eq!((quota.used(), quota.used.lock().little), (0, 0));
     assert_eq!(quota.has_room_or_is_large(address, ALL), Ok(()), "an address alone is not bound by the reserve");
 }
+
+#[test]
+fn few_addresses_cannot_take_the_reserve_of_connections() {
+    const FEW: usize = 2;
+    let address = |n: usize| format!("192.0.2.{n}");
+    let quota = Quota::with_reserve_for(FEW, Some(64), Some(16));
+    let mut hoards: Vec<_> = (0..64).map(|n| share(&quota, &address(n / 16))).collect();
+    assert_eq!(hoards.iter_mut().filter_map(|hoard| hoard.take(1).ok()).count(), 56);
+    let crowded = |n: usize| quota.is_crowded_by(address(n).parse().unwrap());
+    assert_eq!((crowded(0), crowded(3), crowded(9)), (true, true, false));
+    let mut newcomer: Vec<_> = (0..3).map(|_| share(&quota, &address(9))).collect();
+    assert_eq!((newcomer[0].take(1), newcomer[1].take(1), newcomer[2].take(1)), (Ok(()), Ok(()), Err(QuotaFull::All(64))));
+    assert!(!crowded(9), "it has few");
+    drop((hoards, newcomer));
+    assert!(!crowded(0));
+    // Without a limit per address, one address has everything.
+    let alone = Quota::with_reserve_for(FEW, Some(64), None);
+    assert_eq!((share(&alone, ONE).take(64), alone.is_crowded_by(ONE.parse().unwrap())), (Ok(()), false));
+}

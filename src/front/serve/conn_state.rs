@@ -8,13 +8,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tollhouse_base::lock::Lock;
 use tollhouse_config::ConnectionSettings;
 
 use super::frames;
+use crate::quota::QuotaShare;
 
 /// Maximum requests that a client can reset on one connection beyond the number answered. HTTP/2 lets a client send
 /// another at once, however many are still being cleaned up.
 const MAX_RESETS: usize = 100;
+
+/// Heads up to this size are not counted. The limits on connections and concurrent requests bound them.
+pub(super) const UNCOUNTED_BYTES: usize = 4 << 10;
 
 /// Maximum unread answers of a connection while the memory for answers is full.
 const MAX_UNREAD: usize = 8;
@@ -90,16 +95,21 @@ pub(super) struct ConnState {
     idle_for: SharedInstant,
     /// When the current head began to arrive.
     head: SharedInstant,
+    /// Bytes of the current HTTP/1 head, and their share of the memory for bodies.
+    head_bytes: AtomicUsize,
+    head_share: Lock<Option<QuotaShare>>,
     /// When the client stopped reading.
     blocked: SharedInstant,
     /// Complete answers that the client has not fully read.
     unread_answers: AtomicUsize,
-    /// The client leaves too many answers unread.
+    /// The client leaves too many answers unread, or a head unfinished, for the memory that is left.
     is_hoarding: AtomicBool,
     /// HTTP/2 frames earned by the requests and answers so far.
     earned: AtomicU64,
     /// Frames earned by requests that were then rejected, and not paid for yet.
     forfeited: AtomicU32,
+    /// Chunks of HTTP/1 bodies that count as overhead, and are not paid for yet.
+    chunks: AtomicU32,
     /// More frames arrived than were earned and allowed.
     flooded: AtomicBool,
     /// Bytes and overhead frames read in this turn.
@@ -118,9 +128,9 @@ pub(super) enum CloseReason {
     Unread,
     /// The client resets too many requests.
     Resets,
-    /// Too many frames belong to no request or answer.
+    /// Too many frames belong to no request or answer, or too many chunks carry next to nothing.
     Frames,
-    /// Too many answers are unread while the memory for answers is full.
+    /// Too many answers are unread, or a head is unfinished, while the memory for them is full.
     Held,
 }
 
@@ -151,6 +161,9 @@ impl ConnState {
         self.requested.store(true, Relaxed);
         self.http2.store(http2, Relaxed);
         self.head.clear();
+        if self.head_bytes.swap(0, Relaxed) > UNCOUNTED_BYTES {
+            *self.head_share.lock() = None;
+        }
         let answering = AnswerGuard { conn: Arc::clone(self), earns: http2, is_complete: false, is_unread: false };
         answering.credit_frames(frames::PER_REQUEST);
         answering
@@ -164,6 +177,16 @@ impl ConnState {
     /// Takes the cost of rejected requests, in overhead frames.
     pub(super) fn take_forfeited(&self) -> u32 {
         if self.forfeited.load(Relaxed) == 0 { 0 } else { self.forfeited.swap(0, Relaxed) }
+    }
+
+    /// Counts a chunk of an HTTP/1 body that carries next to nothing.
+    pub(super) fn count_chunk(&self) {
+        self.chunks.fetch_add(1, Relaxed);
+    }
+
+    /// Takes the cost of such chunks, in overhead frames.
+    pub(super) fn take_chunks(&self) -> u32 {
+        if self.chunks.load(Relaxed) == 0 { 0 } else { self.chunks.swap(0, Relaxed) }
     }
 
     /// Records that more frames arrived than the connection and its address can send.
@@ -201,10 +224,29 @@ impl ConnState {
     }
 
     /// Records received bytes. They belong to a head if no request is being answered.
-    pub(super) fn note_read(&self) {
+    pub(super) fn note_read(&self, bytes: usize) {
         if self.answering.load(Relaxed) == 0 {
             self.head.set_once();
+            self.head_bytes.fetch_add(bytes, Relaxed);
         }
+    }
+
+    /// Takes memory for the unfinished HTTP/1 head, until its request begins: adds what is missing to a share, which is
+    /// `empty` at first. Returns whether `take` could add it.
+    pub(super) fn hold_head(&self, empty: impl FnOnce() -> QuotaShare, take: impl FnOnce(&mut QuotaShare, usize) -> bool) -> bool {
+        let bytes = self.head_bytes.load(Relaxed);
+        if bytes <= UNCOUNTED_BYTES {
+            return true;
+        }
+        let mut held = self.head_share.lock();
+        let share = held.get_or_insert_with(empty);
+        let missing = bytes.saturating_sub(share.amount());
+        missing == 0 || take(share, missing)
+    }
+
+    /// Records that there is no memory for the unfinished head.
+    pub(super) fn heads_are_full(&self) {
+        self.is_hoarding.store(true, Relaxed);
     }
 
     /// Records that bytes were sent.

@@ -40,7 +40,12 @@ use super::{
     incoming::{IncomingBody, discard, head_share},
     outgoing::{FRAME_BYTES, WAITS, outgoing},
 };
-use crate::{front_services::FrontServices, memory_budget::MemoryBudget, network, quota::Quota};
+use crate::{
+    front_services::FrontServices,
+    memory_budget::MemoryBudget,
+    network,
+    quota::{Quota, QuotaShare},
+};
 
 /// Bytes of bodies that an HTTP/2 client can send before they are read: per stream and per connection.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -52,6 +57,9 @@ const PING: Duration = Duration::from_secs(20);
 
 /// Maximum time without progress in reading an answer while more than half of the memory for answers is in use.
 const STALL_WHEN_FULL: Duration = Duration::from_secs(2);
+
+/// Maximum time of heads and of idle connections while only the reserve of connections is left.
+const WAIT_WHEN_CROWDED: Duration = Duration::from_secs(2);
 
 /// The default maximum of HTTP/1 header fields in hyper. Any other number makes it allocate for each request.
 const HYPER_FIELDS: u32 = 100;
@@ -74,6 +82,8 @@ impl<S: Service<Request, Response = Response, Error = Infallible, Future: Send +
 pub(super) struct Protocols {
     builder: Builder<Streams>,
     limits: ConnectionSettings,
+    /// The limits of addresses with many connections while only the reserve is left.
+    crowded: ConnectionSettings,
     stall: StallTimeout,
     /// Interval between checks of a connection's time limits.
     check_interval: Option<Duration>,
@@ -105,7 +115,9 @@ impl Protocols {
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING);
         let check_interval = check_interval(&[limits.head, limits.idle, limits.write_stall]);
-        Self { builder, limits: limits.clone(), stall, check_interval }
+        let shorter = |limit: Option<Duration>| limit.map(|limit| limit.min(WAIT_WHEN_CROWDED));
+        let crowded = ConnectionSettings { head: shorter(limits.head), idle: shorter(limits.idle), ..limits.clone() };
+        Self { builder, limits: limits.clone(), crowded, stall, check_interval }
     }
 
     /// Answers requests on `stream` until it ends, exceeds a limit, or the host shuts down.
@@ -115,7 +127,8 @@ impl Protocols {
         let is_own = !shared.proxies.trusts(peer.ip());
         let address = is_own.then(|| network(peer.ip()));
         let meter = Meter::new(address.zip(shared.limits.frames().cloned()), self.limits.streams);
-        let io = TokioIo::new(MeteredSocket { stream, conn: Arc::clone(&conn), meter });
+        let heads = HeadMemory { held: Arc::clone(&shared.intake.held), peer: peer.ip(), is_own };
+        let io = TokioIo::new(MeteredSocket { stream, conn: Arc::clone(&conn), meter, heads });
         let (activity, host, max_fields) = (Arc::clone(&conn), Arc::clone(shared), self.limits.head_fields as usize);
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             let http2 = request.version() == Version::HTTP_2;
@@ -138,7 +151,7 @@ impl Protocols {
                 match head_share(request.headers(), |bytes| host.intake.hold(client, bytes)) {
                     Ok(head_share) => {
                         let (head, body) = request.into_parts();
-                        let (body, unread) = IncomingBody::new(body, http2, &head.headers);
+                        let (body, unread) = IncomingBody::new(body, http2, &head.headers, &activity);
                         Ok((service.clone().oneshot(Request::from_parts(head, Body::new(body))), unread, head_share))
                     }
                     Err(no_room) => Err(no_room.into_response()),
@@ -204,7 +217,9 @@ impl Protocols {
                 }
                 let Some(ticks) = &mut ticks else { return Poll::Pending };
                 ready!(ticks.poll_tick(cx));
-                if let Some(overdue) = conn.overdue(&self.limits, self.stall.now()) {
+                let is_crowded = is_own && shared.intake.open.is_crowded_by(peer.ip());
+                let limits = if is_crowded { &self.crowded } else { &self.limits };
+                if let Some(overdue) = conn.overdue(limits, self.stall.now()) {
                     return Poll::Ready(Some(overdue));
                 }
             }
@@ -212,6 +227,9 @@ impl Protocols {
         if let Some(reason) = over.await {
             CONNECTIONS_CLOSED.count([reason.label()]);
             tracing::debug!(%peer, ?reason, "a connection was closed");
+        }
+        if let Some(address) = address.filter(|_| !spent.is_zero()) {
+            shared.limits.spend(address, spent);
         }
     }
 
@@ -306,13 +324,13 @@ impl Meter {
         Self { scanner: Scanner::new(costly, streams), allowance, streams, payer }
     }
 
-    /// Charges the connection for received bytes and for requests rejected since the last call. Returns the overhead
-    /// frames among the bytes, or `None` if the allowance is used up. HTTP/1 has no frames, so only rejected requests
-    /// cost something.
+    /// Charges the connection for received bytes, and for tiny chunks and rejected requests since the last call. Returns
+    /// the overhead frames, or `None` if the allowance is used up. HTTP/1 has no frames, so only those chunks and
+    /// requests cost something.
     fn pay(&mut self, bytes: &[u8], conn: &ConnState) -> Option<u32> {
         let was_http2 = self.scanner.is_http2();
         let forfeited = if self.payer.is_some() { conn.take_forfeited() } else { 0 };
-        let cost = self.scanner.cost(bytes).saturating_add(forfeited);
+        let cost = self.scanner.cost(bytes).saturating_add(forfeited).saturating_add(conn.take_chunks());
         if !was_http2 && self.scanner.is_http2() {
             self.allowance.add_streams(self.streams);
         }
@@ -326,11 +344,27 @@ impl Meter {
     }
 }
 
+/// The memory for unfinished HTTP/1 heads of a connection. hyper keeps them until they are complete.
+struct HeadMemory {
+    held: Arc<Quota>,
+    peer: IpAddr,
+    is_own: bool,
+}
+
+impl HeadMemory {
+    /// Takes memory for the head so far. Returns whether there was room.
+    fn hold(&self, conn: &ConnState) -> bool {
+        let take = |share: &mut QuotaShare, more| if self.is_own { share.take(more) } else { share.take_of_all(more) };
+        conn.hold_head(|| self.held.share(self.peer), |share, more| take(share, more).is_ok())
+    }
+}
+
 /// A socket that reports reads and writes to the connection's [`ConnState`].
 struct MeteredSocket {
     stream: TcpStream,
     conn: Arc<ConnState>,
     meter: Meter,
+    heads: HeadMemory,
 }
 
 impl MeteredSocket {
@@ -355,12 +389,17 @@ impl AsyncRead for MeteredSocket {
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
         let bytes = &buffer.filled()[before..];
         if bytes.is_empty() {
+            // A complete head would be a request by now.
+            if read.is_pending() && !this.meter.scanner.is_http2() && !this.heads.hold(&this.conn) {
+                this.conn.heads_are_full();
+                return Poll::Ready(Err(io::Error::other("no memory for an unfinished head")));
+            }
             return read;
         }
-        this.conn.note_read();
+        this.conn.note_read(bytes.len());
         let Some(frames) = this.meter.pay(bytes, &this.conn) else {
             this.conn.flood();
-            return Poll::Ready(Err(io::Error::other("too many HTTP/2 frames outside requests")));
+            return Poll::Ready(Err(io::Error::other("too many HTTP/2 frames outside requests, or tiny chunks")));
         };
         this.conn.read(bytes.len(), frames);
         read

@@ -3,6 +3,7 @@
 use std::{
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -12,13 +13,14 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::{sync::oneshot, time::timeout};
 
+use super::{
+    chunks::ChunkCount,
+    conn_state::{ConnState, UNCOUNTED_BYTES},
+};
 use crate::{api_error::ApiError, body::expects_continue, quota::QuotaShare};
 
 /// Approximate memory of a header field beyond its name and value, in bytes.
 const FIELD_BYTES: usize = 128;
-
-/// Heads up to this size are not counted. The limit on concurrent requests bounds them.
-const UNCOUNTED_BYTES: usize = 4 << 10;
 
 /// Maximum bytes of an unread body to discard before its answer is sent, and the maximum time for that.
 const REST_BYTES: u64 = 64 << 10;
@@ -30,6 +32,8 @@ pub(super) struct IncomingBody {
     body: Option<hyper::body::Incoming>,
     /// Gets the body if it is dropped before it is complete.
     rest: Option<oneshot::Sender<hyper::body::Incoming>>,
+    /// The chunks of an HTTP/1 body, and the connection that pays for them. `None` if its length is known.
+    chunks: Option<(ChunkCount, Arc<ConnState>)>,
 }
 
 /// Takes a share for a head from `hold`, if the head is worth counting. Keep the share until the request is answered.
@@ -46,17 +50,20 @@ pub(super) fn head_share(
 }
 
 impl IncomingBody {
-    /// Wraps a body. For HTTP/2, also returns a channel that gets the body if it is dropped before it is complete.
+    /// Wraps a body that arrives on `conn`. For HTTP/2, also returns a channel that gets the body if it is dropped before
+    /// it is complete.
     pub(super) fn new(
         body: hyper::body::Incoming,
         http2: bool,
         head: &HeaderMap,
+        conn: &Arc<ConnState>,
     ) -> (Self, Option<oneshot::Receiver<hyper::body::Incoming>>) {
         if body.is_end_stream() {
-            return (Self { body: Some(body), rest: None }, None);
+            return (Self { body: Some(body), rest: None, chunks: None }, None);
         }
         let (rest, unread) = (http2 && !expects_continue(head)).then(oneshot::channel).unzip();
-        (Self { body: Some(body), rest }, unread)
+        let chunks = (!http2 && body.size_hint().exact().is_none()).then(|| (ChunkCount::default(), Arc::clone(conn)));
+        (Self { body: Some(body), rest, chunks }, unread)
     }
 }
 
@@ -100,8 +107,14 @@ impl Body for IncomingBody {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        Pin::new(body).poll_frame(cx)
+        let Self { body: Some(body), chunks, .. } = &mut *self else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(cx);
+        if let (Poll::Ready(Some(Ok(frame))), Some((count, conn))) = (&polled, chunks)
+            && frame.data_ref().is_some_and(|chunk| count.is_overhead(chunk.len()))
+        {
+            conn.count_chunk();
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

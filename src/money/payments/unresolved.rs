@@ -16,7 +16,7 @@ use super::{
     PAYMENTS, Payments,
     facilitator_calls::measured,
     record::{PaymentRecord, Settler, UNRESOLVED},
-    settle::{PaymentConclusion, outcome_of},
+    settle::PaymentConclusion,
 };
 use crate::{
     OfferedX402, PaymentId, PaymentState, SettleError, SettleOutcome, Settlement,
@@ -187,7 +187,7 @@ impl Payments {
         match ending.await {
             Ok(PaymentConclusion { outcome, news }) => {
                 let is_written = news.is_some();
-                news.iter().for_each(|_| PAYMENTS_ENDED.count([outcome_of(&outcome)]));
+                news.iter().for_each(|_| PAYMENTS_ENDED.count([outcome.as_ref().err().map_or("settled", SettleError::outcome)]));
                 news.into_iter().for_each(|news| self.finisher.announce(news));
                 Ok(is_written)
             }

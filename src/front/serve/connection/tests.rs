@@ -60,9 +60,33 @@ async fn connection_yields_after_64_kib_or_256_frames() {
         client.write_all(&sent).await.unwrap();
         let rate = Arc::new(RateLimiter::with_burst(NonZeroU32::MIN, NonZeroU32::new(10_000).unwrap()));
         let meter = Meter::new(metered.then(|| (peer.ip(), rate)), 100);
-        let mut watched = MeteredSocket { stream, conn: ConnState::new(), meter };
+        let heads = HeadMemory { held: Quota::new(None, None), peer: peer.ip(), is_own: true };
+        let mut watched = MeteredSocket { stream, conn: ConnState::new(), meter, heads };
         assert_eq!(turn(&mut watched, piece, sent.len()).await, (in_a_turn, usize::from(in_a_turn < sent.len())), "{piece}");
         let rest = sent.len() - in_a_turn;
         assert_eq!(turn(&mut watched, piece, rest).await.0, rest.min(in_a_turn), "the next turn of {piece}");
     }
+}
+
+#[test]
+fn unfinished_head_is_counted_until_its_request_begins() {
+    let held = Quota::new(Some(32 << 10), None);
+    let heads = HeadMemory { held: Arc::clone(&held), peer: IpAddr::from([192, 0, 2, 1]), is_own: true };
+    let (conn, other) = (ConnState::new(), ConnState::new());
+    for (bytes, counted) in [(4 << 10, 0), (1, 4097), (16 << 10, 4097 + (16 << 10))] {
+        conn.note_read(bytes);
+        assert!(heads.hold(&conn) && heads.hold(&conn), "counted once");
+        assert_eq!(held.used(), counted);
+    }
+    other.note_read(16 << 10);
+    assert!(!heads.hold(&other), "there is no room for a second one");
+    let answering = conn.begin(false);
+    assert_eq!(held.used(), 0);
+    // A body is counted elsewhere.
+    conn.note_read(16 << 10);
+    assert!(heads.hold(&conn) && held.used() == 0);
+    drop(answering);
+    assert!(heads.hold(&other) && held.used() == 16 << 10);
+    drop(other);
+    assert_eq!(held.used(), 0);
 }
