@@ -440,3 +440,9 @@ async fn every_receipt_is_in_one_packet() {
         assert_eq!(flaws(fixture.store.inner()).await, Vec::<String>::new(), "seed {seed}");
     }
 }
+
+async fn flaws(store: &MemoryStore) -> Vec<String> {
+    let mut flaws = tollhouse_base::check_report::CheckReport::default();
+    check_packets(store, &mut flaws).await.unwrap();
+    flaws.listed
+}

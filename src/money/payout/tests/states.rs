@@ -52,12 +52,6 @@ async fn wrong_index_entries_and_counts_are_reported() {
     }
 }
 
-async fn flaws(store: &MemoryStore) -> Vec<String> {
-    let mut flaws = tollhouse_base::check_report::CheckReport::default();
-    check_packets(store, &mut flaws).await.unwrap();
-    flaws.listed
-}
-
 #[tokio::test]
 async fn payouts_of_a_state_are_paged_and_an_empty_state_reads_nothing() {
     let fixture = Fixture::new().settled().await;
