@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::chain::{
     events::{EventLog, MOVED, TxReceipt},
-    node::{Block, BlockTag, Node, RpcError},
+    node::{Block, BlockTag, MAX_LARGE_ANSWER_BYTES, Node, RpcError},
     nonce_use::evidence,
     search::{Undecided, Walk},
 };
@@ -61,14 +61,14 @@ impl Node {
 
     /// Returns the block of a transaction, or `None` if it is not in a block or was reverted.
     pub(crate) async fn placed(&self, transaction: &str) -> Result<Option<Evidence>, Undecided> {
-        let receipt: Option<TxReceipt> = self.rpc("eth_getTransactionReceipt", json!([transaction])).await?;
+        let receipt: Option<TxReceipt> = self.rpc_for("eth_getTransactionReceipt", json!([transaction]), MAX_LARGE_ANSWER_BYTES).await?;
         Ok(receipt.filter(|receipt| receipt.status == U64::ONE).map(|receipt| evidence(&receipt, false)))
     }
 
     /// Returns whether a transaction moved `amount` of a token to an address.
     pub(crate) async fn paid(&self, asset: &Asset, to: &str, transaction: &str, amount: U256) -> Result<bool, Undecided> {
         let Ok(to) = to.parse() else { return Ok(false) };
-        let receipt: Option<TxReceipt> = self.rpc("eth_getTransactionReceipt", json!([transaction])).await?;
+        let receipt: Option<TxReceipt> = self.rpc_for("eth_getTransactionReceipt", json!([transaction]), MAX_LARGE_ANSWER_BYTES).await?;
         let moved = |log: &EventLog| log.moved_to(to, asset).is_some_and(|(_, moved)| moved == amount);
         Ok(receipt.is_some_and(|receipt| receipt.status == U64::ONE && receipt.logs.iter().any(moved)))
     }

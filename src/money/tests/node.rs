@@ -40,6 +40,10 @@ pub(super) struct Chain {
     pub(super) max_span: u64,
     /// Number of blocks whose events exceed the maximum size of an answer.
     pub(super) heavy_span: u64,
+    /// Number of transactions in each block.
+    pub(super) transactions: usize,
+    /// A block that the node cannot read.
+    pub(super) broken_block: Option<u64>,
     /// A fixed answer to a method, whatever the state of the chain.
     pub(super) instead: Option<(&'static str, Value)>,
     /// The error of every simulation of a payer's settlement or contract. Other calls succeed.
@@ -93,6 +97,8 @@ impl Chain {
             called: None,
             max_span: 100_000,
             heavy_span: u64::MAX,
+            transactions: 0,
+            broken_block: None,
             instead: None,
             provoked: None,
             code: "0x",
@@ -121,7 +127,9 @@ impl Chain {
             return Value::Null;
         }
         let secs = self.at.as_secs() + number * BLOCK_SECS - self.safe * BLOCK_SECS;
-        json!({ "number": format!("{number:#x}"), "hash": format!("0x{number:064x}"), "timestamp": format!("{secs:#x}"), "baseFeePerGas": "0x64" })
+        let (number, hash) = (format!("{number:#x}"), format!("0x{number:064x}"));
+        let transactions = vec![TRANSACTION; self.transactions];
+        json!({ "number": number, "hash": hash, "timestamp": format!("{secs:#x}"), "baseFeePerGas": "0x64", "transactions": transactions })
     }
 
     fn answer(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
@@ -142,6 +150,9 @@ impl Chain {
         }
         Ok(match method {
             "eth_chainId" => json!(format!("{:#x}", self.id)),
+            "eth_getBlockByNumber" if self.broken_block == Some(number(&params[0])) => {
+                return Err(json!({ "code": -32000, "message": "header not found" }));
+            }
             "eth_getBlockByNumber" => self.block(number(&params[0])),
             "eth_call" if params[0]["data"].as_str().unwrap().starts_with(BALANCE_OF) => json!(format!("{:#066x}", self.balance)),
             "eth_call" if params[0]["data"].as_str().unwrap().starts_with(ALLOWANCE) => json!(format!("{:#066x}", self.allowance)),

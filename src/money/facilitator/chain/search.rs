@@ -26,6 +26,17 @@ pub(crate) enum Undecided {
     Evidence(String),
 }
 
+impl Undecided {
+    /// Returns whether the reason can concern this one request, so that others can still succeed.
+    pub(crate) fn is_of_one_request(&self) -> bool {
+        match self {
+            Self::Node(RpcError::Unsent(_) | RpcError::Silent(_) | RpcError::WrongChain(..)) => false,
+            Self::Node(error) => !error.is_rate_refusal(),
+            Self::Evidence(_) => true,
+        }
+    }
+}
+
 /// An iteration over the events of a token, block by block, in ranges that the node allows.
 pub(crate) struct Walk<'a> {
     node: &'a Node,
