@@ -27,6 +27,16 @@ pub(crate) struct TokenTransfer {
     pub(crate) amount: U256,
 }
 
+/// The transfers in a range of blocks.
+#[derive(Debug)]
+pub(crate) struct FoundTransfers {
+    pub(crate) transfers: Vec<TokenTransfer>,
+    /// The last block that was searched.
+    pub(crate) last: u64,
+    /// Whether no block was skipped because its transfers are too many to read.
+    pub(crate) is_complete: bool,
+}
+
 impl Node {
     /// Returns the hash of a block, or `None` if there is no block with that number.
     pub(crate) async fn block_hash(&self, number: u64) -> Result<Option<String>, Undecided> {
@@ -73,25 +83,34 @@ impl Node {
         Ok(receipt.is_some_and(|receipt| receipt.status == U64::ONE && receipt.logs.iter().any(moved)))
     }
 
-    /// Returns the transfers of a token to an address within a range of blocks, and the last block that was searched.
-    /// The search ends early once `max` transfers were found.
+    /// Returns the transfers of a token to an address within a range of blocks, without those of zero, which anybody
+    /// can make. The search ends early once `max` transfers were found.
     pub(crate) async fn transfers(
         &self,
         asset: &Asset,
         to: &str,
         (first, last): (u64, u64),
         max: usize,
-    ) -> Result<(Vec<TokenTransfer>, u64), Undecided> {
+    ) -> Result<FoundTransfers, Undecided> {
         let to: Address = to.parse().map_err(|_| Undecided::Evidence(format!("`{to}` is not an address")))?;
         let filter = json!({ "address": asset.address, "topics": (MOVED, (), to.into_word()) });
-        let mut walk = Walk::new(self, filter, first, last);
-        let mut found = Vec::new();
-        while found.len() < max
-            && let Some(logs) = walk.next().await?
-        {
-            found.extend(logs.iter().filter_map(|log| transfer(log, asset, to)));
+        let mut walk = Walk::new(self, filter, first, last).with_large_answers();
+        let (mut transfers, mut is_complete) = (Vec::new(), true);
+        while transfers.len() < max {
+            match walk.next().await {
+                Ok(Some(logs)) => {
+                    transfers.extend(logs.iter().filter_map(|log| transfer(log, asset, to)).filter(|transfer| !transfer.amount.is_zero()));
+                }
+                Ok(None) => break,
+                Err(error @ RpcError::TooLarge { .. }) => {
+                    let block = walk.skip_block();
+                    tracing::warn!(network = self.network().caip2, block, %error, "a block has too many transfers to read and is skipped");
+                    is_complete = false;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok((found, walk.looked_to()))
+        Ok(FoundTransfers { transfers, last: walk.looked_to(), is_complete })
     }
 }
 

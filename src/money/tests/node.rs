@@ -5,7 +5,7 @@ use axum::{Json, Router, extract::State as Shared, http::StatusCode, response::I
 use tokio::sync::watch;
 
 use super::*;
-use crate::x402::permit2;
+use crate::{facilitator::chain::node::MAX_LARGE_ANSWER_BYTES, x402::permit2};
 
 pub(super) const TRANSACTION: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
@@ -40,6 +40,8 @@ pub(super) struct Chain {
     pub(super) max_span: u64,
     /// Number of blocks whose events exceed the maximum size of an answer.
     pub(super) heavy_span: u64,
+    /// A block whose events exceed the maximum size of every answer.
+    pub(super) heavy_block: Option<u64>,
     /// Number of transactions in each block.
     pub(super) transactions: usize,
     /// A block that the node cannot read.
@@ -97,6 +99,7 @@ impl Chain {
             called: None,
             max_span: 100_000,
             heavy_span: u64::MAX,
+            heavy_block: None,
             transactions: 0,
             broken_block: None,
             instead: None,
@@ -174,10 +177,16 @@ impl Chain {
                 if to - from >= self.heavy_span {
                     return Ok(json!(vec!["x".repeat(300); 1_000]));
                 }
+                if self.heavy_block.is_some_and(|heavy| (from..=to).contains(&heavy)) {
+                    return Ok(json!("x".repeat(MAX_LARGE_ANSWER_BYTES)));
+                }
                 let request = |log: &&Value| match &params[0]["topics"][0] {
                     Value::Array(any) => any.contains(&log["topics"][0]),
                     Value::Null => true,
-                    _ => log["topics"] == params[0]["topics"],
+                    _ => {
+                        let (wanted, topics) = (params[0]["topics"].as_array().unwrap(), log["topics"].as_array().unwrap());
+                        wanted.len() == topics.len() && wanted.iter().zip(topics).all(|(wanted, topic)| wanted.is_null() || wanted == topic)
+                    }
                 };
                 let within = self.spent.iter().filter(|(block, _)| (from.max(self.pruned_before)..=to).contains(block));
                 json!(within.flat_map(|(_, logs)| logs.iter().filter(request)).collect::<Vec<_>>())
