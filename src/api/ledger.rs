@@ -173,7 +173,8 @@ pub struct Reconciliation {
     pub missing: Vec<MissingTransfer>,
     /// Transactions with fewer transfers of an amount than receipts for it.
     pub doubled: Vec<DoubledTransaction>,
-    /// Whether there are more differences than the lists contain. Compare a shorter time then.
+    /// Whether there are more differences than the lists contain, or more events than can be read. Compare a shorter time
+    /// then. The host's log names blocks and transactions with too many events.
     pub truncated: bool,
     /// Whether there are no differences.
     pub agrees: bool,

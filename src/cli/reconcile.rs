@@ -42,7 +42,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     match all {
         Reconciliation { agrees: true, .. } => Ok(()),
-        Reconciliation { truncated: true, .. } => Err(Error::refused("too many differences for one request; reconcile a shorter period")),
+        Reconciliation { truncated: true, .. } => Err(Error::refused("too many differences or events; reconcile a shorter period")),
         _ => Err(Error::refused("chain and ledger differ")),
     }
 }

@@ -199,6 +199,8 @@ pub struct Payments {
     poll_slots: PollSlots,
     /// The last unresolved settlement that was looked up, from which the next pass continues.
     pass: Lock<Pass>,
+    /// The last block of a network whose settlements were compared in turn. The next round continues there.
+    compared: Lock<HashMap<&'static str, u64>>,
     /// Reservations of running calls.
     claims: Claims,
     /// Reservations of this process whose release has not reached the store yet.
@@ -245,6 +247,7 @@ impl Payments {
             retries: Lock::default(),
             poll_slots: PollSlots::default(),
             pass: Lock::default(),
+            compared: Lock::default(),
             claims: Claims::default(),
             orphaned: Lock::default(),
         })

@@ -170,6 +170,12 @@ impl Payouts {
             let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
             let mut packet = row.value.clone();
             packet.decide(verdict, self.clock.now())?;
+            if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == PayoutStatus::Paid)
+                && let Some(receipt) = transactions::receipt_paid_by(&mut tx, &packet.network, transaction).await?
+            {
+                let message = format!("this transaction paid for the receipt `{receipt}`; enter the one that paid the builder");
+                return Err(PayoutError::Field { pointer: "/transaction", message });
+            }
             let (mut event, mut warning) = (self.event(kind_of(verdict.decision), &packet), None);
             if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == PayoutStatus::Paid)
                 && let Some(other) = transactions::sent_for(&mut tx, transaction, id.as_str()).await?

@@ -274,6 +274,13 @@ impl Refunds {
             let issued = issued_earlier(tx.store(), receipt.clone(), entered.clone(), before.sum()).await?;
             return tx.answer((issued, None));
         }
+        let network = record.network.as_deref().and_then(Network::named);
+        if let (Some(network), Some(transaction)) = (network, &transaction)
+            && let Some(other) = transactions::receipt_paid_by(&mut tx, network.caip2, transaction).await?
+        {
+            let message = format!("this transaction paid for the receipt `{other}`; enter the one that sent the money back");
+            return Err(RefundError::Field { pointer: "/transaction", message });
+        }
         let amount = query.amount_of(&paid, &before)?;
         let also_for = match &transaction {
             Some(transaction) => transactions::sent_for(&mut tx, transaction, receipt.as_str()).await?,

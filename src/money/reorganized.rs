@@ -122,7 +122,7 @@ pub(crate) fn describe_loss(loss: SettlementLoss) -> &'static str {
 
 impl WatchedSettlement {
     pub(crate) fn key(&self) -> String {
-        format!("{}/{:020}/{}", self.network, self.block, self.receipt_id)
+        format!("{}{}", block_prefix(&self.network, self.block), self.receipt_id)
     }
 
     /// Replaces its transaction. The previous one becomes a former one.
@@ -160,6 +160,16 @@ pub(crate) fn watch(
         former: Vec::new(),
     };
     WATCHED.put(&watched.key(), &watched)
+}
+
+/// Returns the start of the keys of a block's settlements.
+pub(crate) fn block_prefix(network: &str, block: u64) -> String {
+    format!("{network}/{block:020}/")
+}
+
+/// Parses the block of a key.
+pub(crate) fn block_of(key: &str) -> Option<u64> {
+    key.split('/').nth(1)?.parse().ok()
 }
 
 pub(crate) fn watched_on(network: &str) -> Range<String> {

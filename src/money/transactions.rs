@@ -87,6 +87,13 @@ pub(crate) async fn also_sent_for(store: &dyn Store, transaction: &str, id: &str
     Ok(sent.uses.into_iter().find(|other| other != id))
 }
 
+/// Returns a receipt that a transaction pays for, if there is one. Such a transaction cannot also be an outgoing one. The
+/// commit fails if that changes.
+pub(crate) async fn receipt_paid_by(tx: &mut Tx<'_>, network: &str, transaction: &str) -> Result<Option<String>, StoreError> {
+    let paid = tx.get(&TRANSACTIONS, &key(network, transaction)).await?.unwrap_or_default();
+    Ok(paid.receipts.into_iter().next().map(|paid| paid.receipt_id))
+}
+
 /// Returns the receipts that a transaction pays for, among those since transactions are recorded.
 pub(crate) async fn paid_by(store: &dyn Store, network: &str, transaction: &str) -> Result<PaidItems, StoreError> {
     Ok(TRANSACTIONS.get(store, &key(network, transaction)).await?.unwrap_or_default())

@@ -202,6 +202,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/money/facilitator/kind/evm/gas.rs", Line("settlements whose end is not known"), &["of", "transactions"]),
     ("src/money/facilitator/kind/evm/nonces.rs", Line("settlements whose end is not known"), &["taken"]),
     ("src/money/payments.rs", Line("settlements whose end is not known"), &["open_runs", "orphaned", "retries"]),
+    ("src/money/payments.rs", OF_SETTINGS, &["compared"]),
     ("src/money/payments/claims.rs", Reason("a reservation for each call that runs"), &["Claims"]),
     ("src/money/payments/balance_holds.rs", Line("runs under way of one balance"), &["BalanceHolds"]),
     ("src/money/payments/gas.rs", Line("gas that settlements burn without paying"), &["addresses", "builders", "payers", "unwritten"]),

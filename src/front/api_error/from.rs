@@ -394,7 +394,10 @@ impl From<ReconcileError> for ApiError {
     fn from(error: ReconcileError) -> Self {
         match error {
             ReconcileError::UnknownNetwork(_) | ReconcileError::NoNode(_) => Self::bad_request(error.to_string()),
-            ReconcileError::Node(reason) => Self::from(Code::FacilitatorUnavailable).hint(reason),
+            ReconcileError::Node(_) => {
+                let message = "the chain could not be read, so it was not compared with the ledger";
+                Self::new(Code::FacilitatorUnavailable, message).hint(error.to_string())
+            }
             ReconcileError::Store(store) => store.into(),
         }
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::chain::{
     events::{EventLog, MOVED, TxReceipt},
-    node::{Block, BlockTag, Node, RpcError},
+    node::{Block, BlockTag, MAX_LARGE_ANSWER_BYTES, Node, RpcError},
     nonce_use::evidence,
     search::{Undecided, Walk},
 };
@@ -25,6 +25,16 @@ pub(crate) struct TokenTransfer {
     pub(crate) from: String,
     /// The amount in the token's smallest units.
     pub(crate) amount: U256,
+}
+
+/// The transfers in a range of blocks.
+#[derive(Debug)]
+pub(crate) struct FoundTransfers {
+    pub(crate) transfers: Vec<TokenTransfer>,
+    /// The last block that was searched.
+    pub(crate) last: u64,
+    /// Whether no block was skipped because its transfers are too many to read.
+    pub(crate) is_complete: bool,
 }
 
 impl Node {
@@ -61,37 +71,46 @@ impl Node {
 
     /// Returns the block of a transaction, or `None` if it is not in a block or was reverted.
     pub(crate) async fn placed(&self, transaction: &str) -> Result<Option<Evidence>, Undecided> {
-        let receipt: Option<TxReceipt> = self.rpc("eth_getTransactionReceipt", json!([transaction])).await?;
+        let receipt: Option<TxReceipt> = self.rpc_for("eth_getTransactionReceipt", json!([transaction]), MAX_LARGE_ANSWER_BYTES).await?;
         Ok(receipt.filter(|receipt| receipt.status == U64::ONE).map(|receipt| evidence(&receipt, false)))
     }
 
     /// Returns whether a transaction moved `amount` of a token to an address.
     pub(crate) async fn paid(&self, asset: &Asset, to: &str, transaction: &str, amount: U256) -> Result<bool, Undecided> {
         let Ok(to) = to.parse() else { return Ok(false) };
-        let receipt: Option<TxReceipt> = self.rpc("eth_getTransactionReceipt", json!([transaction])).await?;
+        let receipt: Option<TxReceipt> = self.rpc_for("eth_getTransactionReceipt", json!([transaction]), MAX_LARGE_ANSWER_BYTES).await?;
         let moved = |log: &EventLog| log.moved_to(to, asset).is_some_and(|(_, moved)| moved == amount);
         Ok(receipt.is_some_and(|receipt| receipt.status == U64::ONE && receipt.logs.iter().any(moved)))
     }
 
-    /// Returns the transfers of a token to an address within a range of blocks, and the last block that was searched.
-    /// The search ends early once `max` transfers were found.
+    /// Returns the transfers of a token to an address within a range of blocks, without those of zero, which anybody
+    /// can make. The search ends early once `max` transfers were found.
     pub(crate) async fn transfers(
         &self,
         asset: &Asset,
         to: &str,
         (first, last): (u64, u64),
         max: usize,
-    ) -> Result<(Vec<TokenTransfer>, u64), Undecided> {
+    ) -> Result<FoundTransfers, Undecided> {
         let to: Address = to.parse().map_err(|_| Undecided::Evidence(format!("`{to}` is not an address")))?;
         let filter = json!({ "address": asset.address, "topics": (MOVED, (), to.into_word()) });
-        let mut walk = Walk::new(self, filter, first, last);
-        let mut found = Vec::new();
-        while found.len() < max
-            && let Some(logs) = walk.next().await?
-        {
-            found.extend(logs.iter().filter_map(|log| transfer(log, asset, to)));
+        let mut walk = Walk::new(self, filter, first, last).with_large_answers();
+        let (mut transfers, mut is_complete) = (Vec::new(), true);
+        while transfers.len() < max {
+            match walk.next().await {
+                Ok(Some(logs)) => {
+                    transfers.extend(logs.iter().filter_map(|log| transfer(log, asset, to)).filter(|transfer| !transfer.amount.is_zero()));
+                }
+                Ok(None) => break,
+                Err(error @ RpcError::TooLarge { .. }) => {
+                    let block = walk.skip_block();
+                    tracing::warn!(network = self.network().caip2, block, %error, "a block has too many transfers to read and is skipped");
+                    is_complete = false;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok((found, walk.looked_to()))
+        Ok(FoundTransfers { transfers, last: walk.looked_to(), is_complete })
     }
 }
 

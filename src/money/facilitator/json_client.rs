@@ -9,8 +9,8 @@ use tollhouse_telemetry as telemetry;
 
 use crate::ConfigError;
 
-/// Maximum size of an answer, in bytes.
-const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// Default maximum size of an answer, in bytes.
+pub(crate) const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 /// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -38,11 +38,16 @@ impl JsonClient {
     }
 
     pub(crate) async fn post(&self, url: &str, headers: HeaderMap, body: &Value, timeout: Duration) -> HttpAnswer {
-        answered(traced(self.0.post(url).headers(headers).json(body)), timeout).await
+        self.post_for(url, headers, body, timeout, MAX_ANSWER_BYTES).await
+    }
+
+    /// Like [`Self::post`], with an answer of up to `max_bytes`.
+    pub(crate) async fn post_for(&self, url: &str, headers: HeaderMap, body: &Value, timeout: Duration, max_bytes: usize) -> HttpAnswer {
+        answered(traced(self.0.post(url).headers(headers).json(body)), timeout, max_bytes).await
     }
 
     pub(crate) async fn get(&self, url: &str, headers: HeaderMap, timeout: Duration) -> HttpAnswer {
-        answered(traced(self.0.get(url).headers(headers)), timeout).await
+        answered(traced(self.0.get(url).headers(headers)), timeout, MAX_ANSWER_BYTES).await
     }
 }
 
@@ -56,7 +61,7 @@ fn traced(request: RequestBuilder) -> RequestBuilder {
     }
 }
 
-async fn answered(request: RequestBuilder, timeout: Duration) -> HttpAnswer {
+async fn answered(request: RequestBuilder, timeout: Duration, max_bytes: usize) -> HttpAnswer {
     let answer = async {
         let mut response = match request.send().await {
             Ok(response) => response,
@@ -66,8 +71,8 @@ async fn answered(request: RequestBuilder, timeout: Duration) -> HttpAnswer {
         let nothing = |error| HttpAnswer::Nothing(named(error));
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(nothing)? {
-            if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
-                return Err(HttpAnswer::TooLarge(format!("answer is larger than {MAX_ANSWER_BYTES} bytes")));
+            if bytes.len() + chunk.len() > max_bytes {
+                return Err(HttpAnswer::TooLarge(format!("answer is larger than {max_bytes} bytes")));
             }
             bytes.extend_from_slice(&chunk);
         }

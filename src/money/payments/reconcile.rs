@@ -15,7 +15,10 @@ use super::Payments;
 use crate::{
     Asset, Network,
     facilitator::{
-        chain::{node::Node, search::Undecided},
+        chain::{
+            node::{Node, RpcError},
+            search::Undecided,
+        },
         chain_view::TokenTransfer,
     },
     receipt::RECEIPTS,
@@ -99,14 +102,15 @@ impl Payments {
     ) -> Result<(Reconciliation, Option<BlockRange>), ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
         let mut last = range.last.min(range.first.saturating_add(MAX_BLOCKS - 1));
-        let mut transfers: Vec<(&'static Asset, TokenTransfer)> = Vec::new();
+        let (mut transfers, mut truncated) = (Vec::<(&'static Asset, TokenTransfer)>::new(), false);
         for accepted in self.config.accepted.iter().filter(|accepted| accepted.asset.network == network) {
-            let (found, looked_to) = chain.transfers(accepted.asset, &accepted.pay_to, (range.first, last), MAX_TRANSFERS).await?;
-            if looked_to < range.first {
+            let found = chain.transfers(accepted.asset, &accepted.pay_to, (range.first, last), MAX_TRANSFERS).await?;
+            if found.last < range.first {
                 return Err(ReconcileError::Node(format!("it returned no events for block {}", range.first)));
             }
-            last = last.min(looked_to);
-            transfers.extend(found.into_iter().map(|transfer| (accepted.asset, transfer)));
+            last = last.min(found.last);
+            truncated |= !found.is_complete;
+            transfers.extend(found.transfers.into_iter().map(|transfer| (accepted.asset, transfer)));
         }
         transfers.retain(|(_, transfer)| transfer.block <= last);
         let from = Timestamp(chain.block_secs(range.first).await?.saturating_mul(1_000));
@@ -126,7 +130,7 @@ impl Payments {
             unknown: Vec::new(),
             missing: Vec::new(),
             doubled: Vec::new(),
-            truncated: false,
+            truncated,
             agrees: true,
             next_cursor: None,
         };
@@ -239,13 +243,21 @@ impl Payments {
                 self.config.accepted.iter().find(|accepted| accepted.asset.network == network && accepted.asset.address == asset);
             let requested: Option<U256> = amount.parse().ok();
             let paid_at = match (accepted, requested) {
-                (Some(accepted), Some(requested)) => chain.paid(accepted.asset, &accepted.pay_to, &transaction, requested).await?,
+                (Some(accepted), Some(requested)) => chain.paid(accepted.asset, &accepted.pay_to, &transaction, requested).await,
                 // The token is no longer accepted, so only the existence of the transaction can be checked.
-                _ => chain.placed(&transaction).await?.is_some(),
+                _ => chain.placed(&transaction).await.map(|placed| placed.is_some()),
             };
-            if !paid_at {
-                let receipt_id = paid.receipt_id.clone();
-                page.missing.push(MissingTransfer { receipt_id, transaction, asset, amount });
+            match paid_at {
+                Ok(true) => {}
+                Ok(false) => {
+                    let receipt_id = paid.receipt_id.clone();
+                    page.missing.push(MissingTransfer { receipt_id, transaction, asset, amount });
+                }
+                Err(error @ Undecided::Node(RpcError::TooLarge { .. })) => {
+                    tracing::warn!(receipt.id = %paid.receipt_id, transaction, %error, "a transaction has too many events to read");
+                    page.truncated = true;
+                }
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use axum::{Json, Router, extract::State as Shared, http::StatusCode, response::I
 use tokio::sync::watch;
 
 use super::*;
-use crate::x402::permit2;
+use crate::{facilitator::chain::node::MAX_LARGE_ANSWER_BYTES, x402::permit2};
 
 pub(super) const TRANSACTION: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
@@ -40,6 +40,12 @@ pub(super) struct Chain {
     pub(super) max_span: u64,
     /// Number of blocks whose events exceed the maximum size of an answer.
     pub(super) heavy_span: u64,
+    /// A block whose events exceed the maximum size of every answer.
+    pub(super) heavy_block: Option<u64>,
+    /// Number of transactions in each block.
+    pub(super) transactions: usize,
+    /// A block that the node cannot read.
+    pub(super) broken_block: Option<u64>,
     /// A fixed answer to a method, whatever the state of the chain.
     pub(super) instead: Option<(&'static str, Value)>,
     /// The error of every simulation of a payer's settlement or contract. Other calls succeed.
@@ -93,6 +99,9 @@ impl Chain {
             called: None,
             max_span: 100_000,
             heavy_span: u64::MAX,
+            heavy_block: None,
+            transactions: 0,
+            broken_block: None,
             instead: None,
             provoked: None,
             code: "0x",
@@ -121,7 +130,9 @@ impl Chain {
             return Value::Null;
         }
         let secs = self.at.as_secs() + number * BLOCK_SECS - self.safe * BLOCK_SECS;
-        json!({ "number": format!("{number:#x}"), "hash": format!("0x{number:064x}"), "timestamp": format!("{secs:#x}"), "baseFeePerGas": "0x64" })
+        let (number, hash) = (format!("{number:#x}"), format!("0x{number:064x}"));
+        let transactions = vec![TRANSACTION; self.transactions];
+        json!({ "number": number, "hash": hash, "timestamp": format!("{secs:#x}"), "baseFeePerGas": "0x64", "transactions": transactions })
     }
 
     fn answer(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
@@ -142,6 +153,9 @@ impl Chain {
         }
         Ok(match method {
             "eth_chainId" => json!(format!("{:#x}", self.id)),
+            "eth_getBlockByNumber" if self.broken_block == Some(number(&params[0])) => {
+                return Err(json!({ "code": -32000, "message": "header not found" }));
+            }
             "eth_getBlockByNumber" => self.block(number(&params[0])),
             "eth_call" if params[0]["data"].as_str().unwrap().starts_with(BALANCE_OF) => json!(format!("{:#066x}", self.balance)),
             "eth_call" if params[0]["data"].as_str().unwrap().starts_with(ALLOWANCE) => json!(format!("{:#066x}", self.allowance)),
@@ -163,10 +177,16 @@ impl Chain {
                 if to - from >= self.heavy_span {
                     return Ok(json!(vec!["x".repeat(300); 1_000]));
                 }
+                if self.heavy_block.is_some_and(|heavy| (from..=to).contains(&heavy)) {
+                    return Ok(json!("x".repeat(MAX_LARGE_ANSWER_BYTES)));
+                }
                 let request = |log: &&Value| match &params[0]["topics"][0] {
                     Value::Array(any) => any.contains(&log["topics"][0]),
                     Value::Null => true,
-                    _ => log["topics"] == params[0]["topics"],
+                    _ => {
+                        let (wanted, topics) = (params[0]["topics"].as_array().unwrap(), log["topics"].as_array().unwrap());
+                        wanted.len() == topics.len() && wanted.iter().zip(topics).all(|(wanted, topic)| wanted.is_null() || wanted == topic)
+                    }
                 };
                 let within = self.spent.iter().filter(|(block, _)| (from.max(self.pruned_before)..=to).contains(block));
                 json!(within.flat_map(|(_, logs)| logs.iter().filter(request)).collect::<Vec<_>>())

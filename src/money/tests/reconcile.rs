@@ -68,9 +68,8 @@ async fn transaction_with_more_receipts_than_transfers_is_listed_with_them() {
     assert!(unknown.doubled.is_empty() && unknown.unknown.len() == 1, "{unknown:?}");
 }
 
-/// Compares receipts for these amounts with a transaction that made these transfers. Returns the amounts of unknown
-/// transfers and of missing receipts, the number of doubled transactions, and whether everything agrees.
-async fn compared(receipts: &[u64], transfers: &[u64]) -> (Vec<String>, Vec<String>, usize, bool) {
+/// Compares receipts for these amounts with a transaction in block 100,000 that made these transfers.
+async fn reconciled(receipts: &[u64], transfers: &[u64], heavy_block: Option<u64>) -> Reconciliation {
     let from = word(&Payer::new(1).address());
     let mut logs = vec![];
     for (index, amount) in (0..).zip(transfers) {
@@ -78,7 +77,8 @@ async fn compared(receipts: &[u64], transfers: &[u64]) -> (Vec<String>, Vec<Stri
         log["blockNumber"] = json!("0x186a0");
         logs.push(log);
     }
-    let chain = Chain { instead: Some(("eth_getLogs", json!(logs))), ..Chain::at(NOW).spending(100_000, logs.clone()) };
+    let instead = heavy_block.is_none().then(|| ("eth_getLogs", json!(logs)));
+    let chain = Chain { instead, heavy_block, ..Chain::at(NOW).spending(100_000, logs) };
     let node = Node::of(chain).await;
     let reader = Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap());
     let access = FacilitatorAccess::default();
@@ -89,8 +89,16 @@ async fn compared(receipts: &[u64], transfers: &[u64]) -> (Vec<String>, Vec<Stri
         fixture.write(Space::Receipts, id.to_string().into_bytes(), receipt_of(&id, *amount).to_string().into_bytes()).await;
     }
     let range = BlockRange { first: 99_900, last: 100_050 };
-    let (page, _) = fixture.settling_with(facilitator).reconcile(None, range).await.unwrap();
-    assert_eq!((page.receipts, page.transfers), (receipts.len() as u64, transfers.len() as u64));
+    let (page, next) = fixture.settling_with(facilitator).reconcile(None, range).await.unwrap();
+    assert_eq!((page.receipts, page.to_block, next), (receipts.len() as u64, range.last, None));
+    page
+}
+
+/// Returns the amounts of unknown transfers and of missing receipts, the number of doubled transactions, and whether
+/// everything agrees.
+async fn compared(receipts: &[u64], transfers: &[u64]) -> (Vec<String>, Vec<String>, usize, bool) {
+    let page = reconciled(receipts, transfers, None).await;
+    assert_eq!(page.transfers, transfers.len() as u64);
     let unknown = page.unknown.into_iter().map(|transfer| transfer.amount).collect();
     let missing = page.missing.into_iter().map(|receipt| receipt.amount).collect();
     (unknown, missing, page.doubled.len(), page.agrees)
@@ -118,4 +126,19 @@ async fn transfers_are_matched_with_receipts_by_their_amount() {
         let found = compared(receipts, transfers).await;
         assert_eq!(found, (amounts(unknown), amounts(missing), doubled, agrees), "{receipts:?} {transfers:?}");
     }
+}
+
+/// Regression test: anybody could send 450 transfers of zero in one transaction, and no range with it was compared.
+#[tokio::test]
+async fn transfers_of_zero_are_ignored() {
+    let transfers: Vec<u64> = [&[0; 1_000][..], &[10]].concat();
+    let page = reconciled(&[10], &transfers, None).await;
+    assert_eq!((page.transfers, page.agrees, page.truncated), (1, true, false), "{page:?}");
+}
+
+#[tokio::test]
+async fn block_with_too_many_transfers_is_skipped_and_reported() {
+    let page = reconciled(&[10], &[10], Some(99_990)).await;
+    assert_eq!((page.transfers, page.truncated, page.agrees), (1, true, false), "{page:?}");
+    assert!(page.unknown.is_empty() && page.missing.is_empty() && page.doubled.is_empty(), "{page:?}");
 }

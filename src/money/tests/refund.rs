@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     ledger::{self, POSTINGS},
+    payout::{PayoutDecision, PayoutError, PayoutStatus, PayoutVerdict},
     refund::{Refund, RefundError, RefundRequest, RefundedTotal, Refunds},
     sale::ReportDetail,
 };
@@ -355,4 +356,28 @@ async fn a_transaction_that_is_recorded_for_two_payouts_is_warned_of() {
     let back = RefundRequest { transaction: first.transaction.clone(), ..refunding(&receipt) };
     let issued = fixture.refunds().issue(&back, None).await.unwrap();
     assert!(issued.public()["warning"].as_str().unwrap().contains(first.id.as_str()), "{issued:?}");
+}
+
+/// Regression test: the transaction of another sale was accepted, so money that was never sent back counted as sent.
+#[tokio::test]
+async fn transaction_that_paid_for_a_sale_is_neither_a_refund_nor_a_payout() {
+    let fixture = Fixture::new().await;
+    let (payouts, builder) = (fixture.payouts(), ready_to_be_paid(&fixture.payouts()).await);
+    let mut receipts = vec![];
+    for nonce in [1, 2] {
+        receipts.push(fixture.sell(&Owner::Builder(builder.clone()), Payer::new(1).pays(nonce)).await.unwrap().receipt_id);
+    }
+    let stored = fixture.receipts().await;
+    let other = stored.into_iter().find(|stored| stored.draft.receipt_id.as_str() == receipts[1]).unwrap();
+    let transaction = other.transaction;
+    let request = RefundRequest { transaction: transaction.clone(), ..refunding(&receipts[0]) };
+    let wrong = fixture.refunds().issue(&request, None).await.unwrap_err();
+    assert!(matches!(&wrong, RefundError::Field { message, .. } if message.contains(&receipts[1])), "{wrong:?}");
+    let packet = payouts.pay_out(&builder).await.unwrap().unwrap();
+    let verdict = |decision, transaction| PayoutVerdict { decision, transaction, reason: None };
+    payouts.decide(&packet.id, &verdict(PayoutDecision::Approve, None)).await.unwrap();
+    let wrong = payouts.decide(&packet.id, &verdict(PayoutDecision::Paid, transaction)).await.unwrap_err();
+    assert!(matches!(&wrong, PayoutError::Field { message, .. } if message.contains(&receipts[1])), "{wrong:?}");
+    assert_eq!(payouts.get(&builder, &packet.id).await.unwrap().status, PayoutStatus::Approved);
+    ledger_agrees(&fixture, "neither").await;
 }

@@ -140,3 +140,12 @@ fn invalid_field_gets_the_code_of_its_body() {
     assert_eq!((reported.code(), &reported.error()["pointer"]), (Code::InvalidDecision, &json!("/reason")));
     assert_eq!(PublishError::TakenDown.about(Code::InvalidDecision).code(), Code::TakenDown, "of no member");
 }
+
+/// Regression test: an admin got the error of a payment that could not be verified.
+#[test]
+fn failed_reconciliation_is_about_the_chain() {
+    let error = ApiError::from(ReconcileError::Node("no answer within 10 s".to_owned()));
+    assert_eq!(error.code(), Code::FacilitatorUnavailable);
+    assert!(error.message().starts_with("The chain could not be read"), "{}", error.message());
+    assert!(error.error()["hint"].as_str().is_some_and(|hint| hint.contains("no answer within 10 s")), "{}", error.error());
+}

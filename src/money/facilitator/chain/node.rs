@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Asset, ConfigError, Network,
     facilitator::{
-        json_client::{HttpAnswer, JsonClient},
+        json_client::{HttpAnswer, JsonClient, MAX_ANSWER_BYTES},
         reason::cut,
     },
 };
@@ -30,8 +30,15 @@ use crate::{
 /// Timeout of a request. Default: 10 s.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Maximum size of an answer that strangers can make large, in bytes: a block, or the events of other people's
+/// transactions. A block lists its transactions: 19,000 of them, which need 400 million gas, have 1.3 MB.
+pub(crate) const MAX_LARGE_ANSWER_BYTES: usize = 4 << 20;
+
 /// Maximum gas that a payer's contract can use in a call, and a settlement in its transaction.
 pub(crate) const CONTRACT_GAS: u64 = 1_000_000;
+
+/// Methods whose answer is a block.
+const BLOCK_METHODS: &[&str] = &["eth_getBlockByNumber", "eth_getBlockByHash"];
 
 /// How long a balance or an allowance is remembered.
 const AMOUNT_TTL: Duration = Duration::from_secs(1);
@@ -146,7 +153,7 @@ impl Node {
     /// Checks its chain id.
     pub(crate) async fn prove(&self) -> Result<(), RpcError> {
         self.proven.store(false, Ordering::Relaxed);
-        let chain: U256 = self.request("eth_chainId", json!([])).await?;
+        let chain: U256 = self.request("eth_chainId", json!([]), MAX_ANSWER_BYTES).await?;
         if self.network.chain_id().map(U256::from) != Some(chain) {
             return Err(RpcError::WrongChain(chain, self.network.caip2));
         }
@@ -156,8 +163,19 @@ impl Node {
 
     /// Calls a method after the chain id is confirmed.
     pub(crate) async fn rpc<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+        let max_bytes = if BLOCK_METHODS.contains(&method) { MAX_LARGE_ANSWER_BYTES } else { MAX_ANSWER_BYTES };
+        self.rpc_for(method, params, max_bytes).await
+    }
+
+    /// Like [`Self::rpc`], with an answer of up to `max_bytes`.
+    pub(crate) async fn rpc_for<T: for<'de> Deserialize<'de>>(
+        &self,
+        method: &'static str,
+        params: Value,
+        max_bytes: usize,
+    ) -> Result<T, RpcError> {
         self.proven().await?;
-        self.request(method, params).await
+        self.request(method, params, max_bytes).await
     }
 
     /// Checks its chain id unless it is already confirmed.
@@ -233,17 +251,17 @@ impl Node {
         self.rpc("eth_call", json!([call, at.parameter()])).await
     }
 
-    async fn request<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
-        let result = self.exchange(method, params).await;
+    async fn request<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value, max_bytes: usize) -> Result<T, RpcError> {
+        let result = self.exchange(method, params, max_bytes).await;
         if result.as_ref().is_err_and(RpcError::is_rate_refusal) {
             self.rate_refusals.add();
         }
         result
     }
 
-    async fn exchange<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+    async fn exchange<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value, max_bytes: usize) -> Result<T, RpcError> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let (status, mut body) = match self.client.post(self.url.as_str(), HeaderMap::new(), &request, TIMEOUT).await {
+        let (status, mut body) = match self.client.post_for(self.url.as_str(), HeaderMap::new(), &request, TIMEOUT, max_bytes).await {
             HttpAnswer::Json(status, body) => (status, body),
             HttpAnswer::Unsent(reason) => return Err(self.unavailable(RpcError::Unsent(reason))),
             HttpAnswer::Nothing(reason) => return Err(self.unavailable(RpcError::Silent(reason))),

@@ -6,9 +6,9 @@ use tollhouse_base::plural::plural_range;
 
 use super::{
     events::{CANCELED, EventLog, USED},
-    node::{Block, BlockTag, Node, RpcError},
+    node::{Block, BlockTag, MAX_LARGE_ANSWER_BYTES, Node, RpcError},
 };
-use crate::{Asset, x402::eip3009::Transfer};
+use crate::{Asset, facilitator::json_client::MAX_ANSWER_BYTES, x402::eip3009::Transfer};
 
 /// Number of blocks per request for events, and the minimum for nodes that allow fewer.
 const SPAN: u64 = 1_000;
@@ -26,6 +26,17 @@ pub(crate) enum Undecided {
     Evidence(String),
 }
 
+impl Undecided {
+    /// Returns whether the reason can concern this one request, so that others can still succeed.
+    pub(crate) fn is_of_one_request(&self) -> bool {
+        match self {
+            Self::Node(RpcError::Unsent(_) | RpcError::Silent(_) | RpcError::WrongChain(..)) => false,
+            Self::Node(error) => !error.is_rate_refusal(),
+            Self::Evidence(_) => true,
+        }
+    }
+}
+
 /// An iteration over the events of a token, block by block, in ranges that the node allows.
 pub(crate) struct Walk<'a> {
     node: &'a Node,
@@ -35,12 +46,24 @@ pub(crate) struct Walk<'a> {
     last: u64,
     span: u64,
     questions: u32,
+    max_bytes: usize,
 }
 
 impl<'a> Walk<'a> {
     /// Iterates over the events that match `filter`, from block `first` to `last`.
     pub(crate) fn new(node: &'a Node, filter: Value, first: u64, last: u64) -> Self {
-        Self { node, filter, first, from: first, last, span: SPAN, questions: 0 }
+        Self { node, filter, first, from: first, last, span: SPAN, questions: 0, max_bytes: MAX_ANSWER_BYTES }
+    }
+
+    /// Iterates over the events of many senders, which need larger answers.
+    pub(crate) fn with_large_answers(self) -> Self {
+        Self { max_bytes: MAX_LARGE_ANSWER_BYTES, ..self }
+    }
+
+    /// Skips the next block, whose events were [too large](RpcError::TooLarge). Returns its number.
+    pub(crate) fn skip_block(&mut self) -> u64 {
+        self.from += 1;
+        self.from - 1
     }
 
     /// Returns the events of the next range, or `None` at the end or after the maximum number of requests.
@@ -49,7 +72,7 @@ impl<'a> Walk<'a> {
             self.questions += 1;
             let to = (self.from + self.span - 1).min(self.last);
             (self.filter["fromBlock"], self.filter["toBlock"]) = (json!(format!("{:#x}", self.from)), json!(format!("{to:#x}")));
-            match self.node.rpc("eth_getLogs", json!([self.filter])).await {
+            match self.node.rpc_for("eth_getLogs", json!([self.filter]), self.max_bytes).await {
                 Ok(logs) => {
                     self.from = to + 1;
                     return Ok(Some(logs));

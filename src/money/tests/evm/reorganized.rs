@@ -1,5 +1,7 @@
 //! Payments whose transaction a reorganization of the chain has dropped.
 
+use std::ops::RangeInclusive;
+
 use tollhouse_api::{Reorganization, ReorganizationState, SettlementLoss};
 
 use super::{
@@ -12,7 +14,7 @@ use super::{
 };
 use crate::{
     refund::RefundRequest,
-    reorganized::{REORGANIZED, RESETTLED, describe_loss},
+    reorganized::{REORGANIZED, RESETTLED, WATCHED, WatchedSettlement, describe_loss},
     transactions,
 };
 
@@ -66,8 +68,9 @@ async fn look(fixture: &Fixture, payments: &Payments, secs: u64) {
     payments.watch_settlements().await.unwrap();
 }
 
-async fn dropped() -> Dropped {
-    let (node, fixture) = (Node::of(Chain::at(NOW)).await, Fixture::new().await);
+/// Settles a payment, whose block is not replaced yet.
+async fn settled_on(chain: Chain) -> Dropped {
+    let (node, fixture) = (Node::of(chain).await, Fixture::new().await);
     let payments = host(&fixture, &node, Duration::from_secs(60));
     let admission = run(payments.admit(&terms(), long(), REQUEST).await);
     let id = admission.id().clone();
@@ -77,9 +80,63 @@ async fn dropped() -> Dropped {
     });
     let transaction = mine(&node).await;
     let receipt = settling.await.unwrap().unwrap().receipt_id.parse().unwrap();
-    drop_block(&fixture, &node, &payments).await;
-    assert!(REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().is_some());
     Dropped { fixture, node, payments, id, receipt, transaction }
+}
+
+async fn dropped_on(chain: Chain) -> Dropped {
+    let settled = settled_on(chain).await;
+    drop_block(&settled.fixture, &settled.node, &settled.payments).await;
+    assert!(REORGANIZED.get(&*settled.fixture.store, &settled.receipt).await.unwrap().is_some());
+    settled
+}
+
+async fn dropped() -> Dropped {
+    dropped_on(Chain::at(NOW)).await
+}
+
+/// Other blocks with a settlement. There are more than are compared in a round.
+const OTHERS: RangeInclusive<u64> = 99_901..=100_000;
+
+/// Watches settlements in [`OTHERS`] too.
+async fn watch_others(fixture: &Fixture, missing_since: Option<Timestamp>) {
+    let row = WATCHED.page(&*fixture.store, &WATCHED.all(), 1, Direction::Forward).await.unwrap().remove(0);
+    for block in OTHERS {
+        let other = WatchedSettlement { receipt_id: ReceiptId::generate(), block, missing_since, ..row.value.clone() };
+        WATCHED.put(&other.key(), &other).commit(&*fixture.store, Durability::Buffered).await.unwrap();
+    }
+}
+
+/// Regression test: a block above 256 KiB, which is 4,000 transactions, ended each round before anything was compared.
+#[tokio::test]
+async fn reorganization_is_noticed_although_blocks_have_many_transactions() {
+    dropped_on(Chain { transactions: 5_000, ..Chain::at(NOW) }).await;
+}
+
+/// Regression test: only the lowest 64 blocks were compared, and an error at one of them ended the round.
+#[tokio::test]
+async fn newest_block_is_compared_despite_many_others_and_errors() {
+    for broken_block in [None, Some(*OTHERS.start())] {
+        let Dropped { fixture, node, payments, .. } = settled_on(Chain { broken_block, ..Chain::at(NOW) }).await;
+        watch_others(&fixture, None).await;
+        drop_block(&fixture, &node, &payments).await;
+    }
+}
+
+#[tokio::test]
+async fn every_block_is_compared_within_a_few_rounds() {
+    let Dropped { fixture, node, payments, .. } = settled_on(Chain::at(NOW)).await;
+    // They stay watched, because their transactions are missing, but not for long.
+    watch_others(&fixture, Some(fixture.clock.now())).await;
+    node.chain.lock().unwrap().mined = None;
+    node.requested.lock().unwrap().clear();
+    for _ in 0..3 {
+        look(&fixture, &payments, 0).await;
+    }
+    let requested = node.requested.lock().unwrap();
+    for block in OTHERS {
+        let is_its = |question: &&Value| question["method"] == "eth_getBlockByNumber" && question["params"][0] == format!("{block:#x}");
+        assert_ne!(requested.iter().filter(is_its).count(), 0, "{block}");
+    }
 }
 
 /// Returns the data of the events about reorganizations, the newest last.
