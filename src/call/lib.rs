@@ -342,7 +342,7 @@ impl Calls {
                 return Err(error);
             }
         };
-        if task.quoted.terms.is_upfront() {
+        if task.quoted.terms.is_upfront() || (admission.has_moved() && !task.quoted.terms.metered) {
             return Box::pin(self.paid_before(task, checked, hash, admission)).await;
         }
         let ran = match self.run(&task, checked, Some((&admission).into())).await {
