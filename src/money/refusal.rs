@@ -12,7 +12,7 @@ use super::{
     payments::{record::SettlementNotice, run_limits::RunLimitReached},
 };
 
-/// Why a payment does not admit a call. Nothing was taken.
+/// Why a payment does not admit a call. Nothing was taken, unless the reason says otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum Refusal {
@@ -67,6 +67,9 @@ pub enum Refusal {
     OverBudget(#[from] OverBudget),
     #[error("the developer credit has {balance} USD left, and the call costs {price} USD")]
     InsufficientCredit { balance: MicroUsd, price: MicroUsd },
+    /// The payment's money has moved, but no run can begin for this reason.
+    #[error("{0}")]
+    Moved(Box<Refusal>),
     #[error(transparent)]
     Store(#[from] StoreError),
 }

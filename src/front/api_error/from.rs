@@ -63,6 +63,7 @@ impl Code {
             CallError::PaidRunFailed(_) => Code::PaidRunFailed,
             CallError::AnswerOwed(_) => Code::AnswerOwed,
             CallError::NotReady(_) => Code::NotReady,
+            CallError::MaybeCharged(error) => Self::of_call(error),
             CallError::OverShare(_) | CallError::StoppedTooOften { .. } => Code::RateLimited,
             CallError::CreditTooLow(_) => Code::CreditTooLow,
             CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
@@ -97,6 +98,7 @@ impl Code {
             Refusal::CreditFrozen => Code::CreditFrozen,
             Refusal::OverBudget(_) => Code::BudgetExceeded,
             Refusal::InsufficientCredit { .. } => Code::CreditTooLow,
+            Refusal::Moved(refusal) => Self::of_refusal(refusal),
             Refusal::Store(_) => Code::StoreUnavailable,
         }
     }
@@ -117,6 +119,9 @@ impl Code {
 
 impl From<&CallError> for ApiError {
     fn from(error: &CallError) -> Self {
+        if let CallError::MaybeCharged(error) = error {
+            return Self::from(&**error).maybe_charged();
+        }
         let fault = Self::new(Code::of_call(error), error.to_string());
         match error {
             CallError::Input(mismatch) | CallError::Output(mismatch) => fault.with("problems", json!(mismatch.problems)),

@@ -146,7 +146,10 @@ impl Payments {
                 admission.has_moved = has_moved;
                 self.reserve(admission).await
             }
-            Err(refusal) => self.known_or_refused(&id, &digest, request.binding, refusal).await,
+            Err(refusal) => {
+                let refusal = if has_moved { Refusal::Moved(Box::new(refusal)) } else { refusal };
+                self.known_or_refused(&id, &digest, request.binding, refusal).await
+            }
         };
         if was_in_vain(&own, &admitted) {
             verification.refused();
