@@ -192,6 +192,7 @@ impl CallError {
             SettleError::Refused { reason, notice, .. } => {
                 Self::SettlementRefused(Arc::new(X402Challenge { failed: notice, ..challenge(&reason) }))
             }
+            SettleError::OverBudget(over) => Self::Refused(Refusal::OverBudget(over)),
             SettleError::Unknown { payment } => Self::SettlementUnknown(payment),
             SettleError::Store(error) => Self::Store(error),
         }

@@ -92,6 +92,9 @@ pub enum SettleError {
         /// The settle response for the payer. `None` for credit, or if another replica found the refusal.
         notice: Option<SettlementNotice>,
     },
+    /// A budget of an admin does not allow the debit of a credit. Nothing was taken.
+    #[error(transparent)]
+    OverBudget(OverBudget),
     /// It is unknown whether money moved. The intent is kept until it is known.
     #[error("the settlement was not confirmed, so it is not known yet whether the payment was charged")]
     Unknown { payment: PaymentId },
@@ -105,7 +108,7 @@ impl SettleError {
     pub(crate) fn outcome(&self) -> &'static str {
         match self {
             Self::Refused { reason, .. } if reason == NOT_SERVED => "released",
-            Self::Refused { .. } => "refused",
+            Self::Refused { .. } | Self::OverBudget(_) => "refused",
             Self::Unknown { .. } | Self::Store(_) => "unknown",
         }
     }

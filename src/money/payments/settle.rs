@@ -125,7 +125,7 @@ impl Payments {
         match settled {
             Ok(_) => permit.paid(),
             Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => permit.unserved(is_excusable && !by_contract),
-            Err(SettleError::Refused { .. }) => permit.failed("refused"),
+            Err(SettleError::Refused { .. } | SettleError::OverBudget(_)) => permit.failed("refused"),
             Err(SettleError::Unknown { .. }) => {
                 let running = permit.running.clone();
                 permit.failed("unknown");
