@@ -44,8 +44,8 @@ pub enum Refusal {
     #[error("payment `{0}` was charged, and its stored answer has expired")]
     AnswerExpired(PaymentId),
     /// It was settled before the run, and no run has produced an answer.
-    #[error("payment `{payment}` was charged before the run, and has no runs left")]
-    NoMoreRuns { payment: PaymentId, receipt: String },
+    #[error("payment `{payment}` was charged before the run, and {}", if *is_refunded { "was refunded" } else { "has no runs left" })]
+    NoMoreRuns { payment: PaymentId, receipt: String, is_refunded: bool },
     /// It was settled before the run, and a reorganization of the chain has undone the settlement.
     #[error("a reorganization of the chain undid payment `{0}`; the tool runs after the payment has settled again")]
     Reorganized(PaymentId),

@@ -140,8 +140,9 @@ impl From<&CallError> for ApiError {
             CallError::Refused(Refusal::AnswerLost(payment) | Refusal::AnswerExpired(payment)) | CallError::AnswerOwed(payment) => {
                 fault.with("paymentId", json!(payment))
             }
-            CallError::Refused(Refusal::NoMoreRuns { payment, receipt }) => {
-                fault.with("paymentId", json!(payment)).with("receiptId", json!(receipt))
+            CallError::Refused(Refusal::NoMoreRuns { payment, receipt, is_refunded }) => {
+                let fault = fault.with("paymentId", json!(payment)).with("receiptId", json!(receipt));
+                if *is_refunded { fault.hint("The receipt lists the refund. Sign a new payment for another call") } else { fault }
             }
             CallError::PaidRunFailed(failure) => fault.paid(failure),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),
