@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tollhouse_base::cpu_share::OverCpuShare;
 use tollhouse_catalog::FindError;
 use tollhouse_money::{
-    NOT_SERVED, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, StoredAnswer, Unanswered, X402Challenge, receipt::PaymentKind,
+    NOT_SERVED, OfferedPayment, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, StoredAnswer, Unanswered, X402Challenge,
+    receipt::PaymentKind,
 };
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{StopReason, Thrown};
@@ -123,6 +124,9 @@ pub enum CallError {
     /// The host takes no calls, for this reason.
     #[error("the host does not accept calls: {0}")]
     NotReady(String),
+    /// The call was refused before its payment was looked up, or after its money moved. So the payment may be charged.
+    #[error("{0}")]
+    MaybeCharged(Box<CallError>),
     /// The object with the source is missing or damaged. Another host of the store may have it.
     #[error("the source of the tool `{0}` cannot be read on this host")]
     SourceLost(Slug),
@@ -141,6 +145,11 @@ impl CallError {
     pub fn unknown_endpoint(slug: &str) -> Self {
         let end = slug.floor_char_boundary(MAX_UNKNOWN);
         Self::UnknownEndpoint(if end < slug.len() { format!("{}…", &slug[..end]) } else { slug.to_owned() })
+    }
+
+    /// Marks a refusal that came before the offered payment was looked up, if the payment may have been sent before.
+    pub(super) fn before_lookup(self, offered: &OfferedPayment) -> Self {
+        if offered.repeatable() { Self::MaybeCharged(Box::new(self)) } else { self }
     }
 
     /// Returns whether the handler ran and failed.
@@ -169,6 +178,7 @@ impl CallError {
             Refusal::NoPayment => Self::PaymentRequired(Arc::new(challenge(&refusal.to_string()))),
             Refusal::Reused => Self::PaymentReused(Some(Arc::new(challenge("payment_reused")))),
             Refusal::Reorganized(payment) => Self::SettlementUnknown(payment),
+            Refusal::Moved(refusal) => Self::MaybeCharged(Box::new(Self::refused(*refusal, challenge))),
             Refusal::Store(error) => Self::Store(error),
             plain => Self::Refused(plain),
         }
@@ -182,6 +192,7 @@ impl CallError {
             SettleError::Refused { reason, notice, .. } => {
                 Self::SettlementRefused(Arc::new(X402Challenge { failed: notice, ..challenge(&reason) }))
             }
+            SettleError::OverBudget(over) => Self::Refused(Refusal::OverBudget(over)),
             SettleError::Unknown { payment } => Self::SettlementUnknown(payment),
             SettleError::Store(error) => Self::Store(error),
         }
@@ -216,7 +227,24 @@ impl From<PoolError> for CallError {
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_money::WireVersion;
+
     use super::*;
+
+    #[test]
+    fn refusal_before_the_lookup_may_be_of_a_charged_payment() {
+        let refused = |offered| CallError::NotReady("its clock is wrong".to_owned()).before_lookup(&offered);
+        let shown = OfferedPayment::X402 { version: WireVersion::V2, header: String::new() };
+        assert!(matches!(refused(shown), CallError::MaybeCharged(_)));
+        assert!(matches!(refused(OfferedPayment::Nothing), CallError::NotReady(_)));
+    }
+
+    #[test]
+    fn moved_payment_that_cannot_begin_a_run_may_be_charged() {
+        let moved = Refusal::Moved(Box::new(Refusal::GasSpent { wait: Duration::ZERO }));
+        let refused = CallError::refused(moved, |_| panic!("no challenge is needed"));
+        assert!(matches!(&refused, CallError::MaybeCharged(error) if matches!(**error, CallError::Refused(Refusal::GasSpent { .. }))));
+    }
 
     #[test]
     fn credit_that_cannot_be_debited_gets_no_challenge() {

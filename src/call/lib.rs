@@ -213,7 +213,7 @@ impl Calls {
     }
 
     async fn run_local(&self, mut call: Call, cancel: CancellationToken, gone: CancellationToken) -> SharedResult {
-        self.check_callable()?;
+        self.check_callable().map_err(|error| error.before_lookup(&call.offered))?;
         if self.parts.replica.is_shared() {
             // The tool was found earlier, and the process may have been suspended since. Use its current price and
             // version. Another owner may have published under its name meanwhile; then the caller is not the owner.
@@ -232,7 +232,8 @@ impl Calls {
         };
         let Call { live, by, entry_method, input, offered, head, from, progress, .. } = call;
         // Before a payment is admitted, so that a waiting or refused call holds nothing.
-        let turn = self.parts.shares.turn(from, live.usual_cost.get()).await.map_err(CallError::from)?;
+        let turn = self.parts.shares.turn(from, live.usual_cost.get()).await;
+        let turn = turn.map_err(|over| CallError::from(over).before_lookup(&offered))?;
         let task = NewCall {
             charge: Arc::new(MeteredCharge::new(live.endpoint.max_price_usd)),
             live,
@@ -342,7 +343,7 @@ impl Calls {
                 return Err(error);
             }
         };
-        if task.quoted.terms.is_upfront() {
+        if task.quoted.terms.is_upfront() || (admission.has_moved() && !task.quoted.terms.metered) {
             return Box::pin(self.paid_before(task, checked, hash, admission)).await;
         }
         let ran = match self.run(&task, checked, Some((&admission).into())).await {

@@ -35,8 +35,10 @@ impl Calls {
         hash: String,
         admission: Admission,
     ) -> Result<CompletedCall, CallError> {
-        // An invalid input is rejected before anything is charged.
-        let fits = {
+        // An invalid input is rejected before anything is charged. Money that has moved is charged already.
+        let fits = if admission.has_moved() {
+            Ok(())
+        } else {
             let paid = PaidBy::from(&admission);
             tokio::select! {
                 biased;

@@ -86,7 +86,7 @@ impl Calls {
     }
 
     async fn register_builder(&self, registration: Registration, gone: CancellationToken) -> SharedResult {
-        self.check_callable()?;
+        self.check_callable().map_err(|error| error.before_lookup(&registration.offered))?;
         let Registration { terms, name, contact, query, offered, quote, request, from } = registration;
         let (applicant, waiter) = (Applicant { name, contact, request }, Waiter { from, gone });
         let body = receipt::canonical(&json!({ "name": applicant.name, "contact": applicant.contact }));

@@ -73,7 +73,8 @@ impl Calls {
         if !offered.repeatable() {
             return Ok(None);
         }
-        let turn = self.parts.shares.turn(from, Duration::ZERO).await?;
+        let turn = self.parts.shares.turn(from, Duration::ZERO).await;
+        let turn = turn.map_err(|over| CallError::from(over).before_lookup(&offered))?;
         match turn.during(input.bound(slug, method, query)).await {
             Some(binding) => self.earlier(&offered, &binding).await,
             None => Ok(None),

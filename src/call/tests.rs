@@ -53,11 +53,13 @@ enum Settles {
     Refused(&'static str),
     /// The outcome is not reported.
     Unsure,
+    /// Somebody else has moved the money.
+    Moved,
     /// Waits for [`go`](ScriptedFacilitator::proceed), and then has the outcome set by then, or succeeds.
     Later,
 }
 
-/// A facilitator that accepts every payment.
+/// A facilitator that accepts every payment that has not moved.
 struct ScriptedFacilitator {
     settles: Mutex<Settles>,
     proceed: Notify,
@@ -69,7 +71,18 @@ struct ScriptedFacilitator {
 impl Facilitator for ScriptedFacilitator {
     async fn verify(&self, _payment: &OfferedX402) -> VerifyResult {
         self.verified.fetch_add(1, Ordering::SeqCst);
-        VerifyResult::Valid
+        match *self.settles.lock().unwrap() {
+            Settles::Moved => VerifyResult::Invalid { reason: "nonce_already_used".to_owned(), message: "a test".to_owned() },
+            Settles::Well | Settles::Refused(_) | Settles::Unsure | Settles::Later => VerifyResult::Valid,
+        }
+    }
+
+    async fn is_spent(&self, _payment: &OfferedX402) -> bool {
+        matches!(*self.settles.lock().unwrap(), Settles::Moved)
+    }
+
+    async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        self.settle(payment, started).await
     }
 
     async fn settle(&self, payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
@@ -80,7 +93,7 @@ impl Facilitator for ScriptedFacilitator {
         match settles() {
             Settles::Refused(reason) => return SettleOutcome::Refused { reason: reason.to_owned(), message: "a test".to_owned() },
             Settles::Unsure => return SettleOutcome::Unknown("a test".to_owned()),
-            Settles::Well | Settles::Later => {}
+            Settles::Well | Settles::Moved | Settles::Later => {}
         }
         SettleOutcome::Settled(Settlement {
             kind: SettlementKind::X402,

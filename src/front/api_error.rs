@@ -9,10 +9,10 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use serde_json::{Map, Value, json};
 use tollhouse_base::{id::RequestId, sentence::sentence_case};
 use tollhouse_call::{CallError, PaidFailure};
-use tollhouse_money::X402Challenge;
+use tollhouse_money::{OfferedPayment, X402Challenge};
 
 pub use self::{from::AboutBody, response::code_of};
-use super::error_codes::Code;
+use super::error_codes::{Charged, Code};
 
 tokio::task_local! {
     /// The id of the request being answered.
@@ -33,6 +33,8 @@ pub struct ApiError {
     policy: Option<RateLimitPolicy>,
     /// The payment challenge of a 402, or of a payment that was made for something else.
     challenge: Option<Arc<X402Challenge>>,
+    /// Whether the payment may be charged, although the row says that it is not.
+    may_be_charged: bool,
     /// The charge of a call that was charged before its run and returned no answer.
     paid: Option<Arc<PaidFailure>>,
 }
@@ -61,7 +63,8 @@ impl ApiError {
     /// Returns an error with this code and message. The message and the hint are shown in sentence case.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let message = sentence_case(message.into());
-        Self { code, message, hint: None, details: None, retry_after_secs: None, policy: None, challenge: None, paid: None }
+        let (details, challenge, paid) = (None, None, None);
+        Self { code, message, hint: None, details, retry_after_secs: None, policy: None, challenge, may_be_charged: false, paid }
     }
 
     /// Returns an `invalid_request` error: the request itself cannot be read.
@@ -94,6 +97,17 @@ impl ApiError {
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_secs = Some(seconds);
         self
+    }
+
+    /// Says that it is unknown whether the payment is charged: an earlier request with it may have been.
+    pub(crate) fn maybe_charged(mut self) -> Self {
+        self.may_be_charged = true;
+        self
+    }
+
+    /// Does so if `offered` can have been sent before. For a refusal that comes before the payment is looked up.
+    pub fn before_lookup(self, offered: &OfferedPayment) -> Self {
+        if offered.repeatable() { self.maybe_charged() } else { self }
     }
 
     /// Adds a field to `error`.
@@ -129,7 +143,7 @@ impl ApiError {
         if let Ok(request) = REQUEST.try_with(RequestId::to_string) {
             error["requestId"] = json!(request);
         }
-        error["charged"] = json!(row.charged);
+        error["charged"] = json!(if self.may_be_charged { Charged::Unknown } else { row.charged });
         if let Some(seconds) = self.retry_after_secs {
             error["retryAfterSeconds"] = json!(seconds);
         }

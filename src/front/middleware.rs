@@ -36,7 +36,7 @@ use super::{
     error_codes::Code,
     front_services::FrontServices,
     header_names,
-    payment::{check_credit, check_payment},
+    payment::{check_credit, check_payment, offered},
 };
 
 /// How long browsers can cache a preflight response.
@@ -160,6 +160,7 @@ async fn limit(
     next: Next,
 ) -> Response {
     let admitted = shared.limits.count(peer.ip()).and_then(|()| shared.intake.check_unread_answers(peer.ip()));
+    let admitted = admitted.map_err(|refused| refused.before_lookup(&offered(request.headers())));
     let checked = admitted.and_then(|()| check_host(&request)).and_then(|()| check_transfer_coding(request.headers()));
     if let Err(refused) = checked.and_then(|()| put_host(&mut request)) {
         return refused.into_response();

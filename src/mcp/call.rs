@@ -98,6 +98,10 @@ pub(super) async fn perform(front: &Arc<McpFront>, request: CallRequest<'_>, arg
 async fn answered(front: &McpFront, request: &CallRequest<'_>, address: IpAddr, arguments: Arguments) -> Answered {
     let (services, filter) = (&front.services, ToolFilter::of(request.parts));
     if let Err(fault) = ToolName::read(request.name).and_then(|name| count(services, address, name)) {
+        let fault = match offer(request.meta, &request.parts.headers) {
+            Ok(offered) => fault.before_lookup(&offered),
+            Err(_) => fault,
+        };
         return refused(&fault, Dialect::of(request.era, request.meta, &OfferedPayment::Nothing));
     }
     if let Some(answered) = builtin_tools::perform(services, address, &filter, request.name, &arguments).await {

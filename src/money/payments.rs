@@ -129,6 +129,8 @@ pub struct Admission {
     /// payment.
     reserved: bool,
     means: PaymentMeans,
+    /// Whether its money moved before it was admitted, as far as the chain shows.
+    has_moved: bool,
     /// `None` once the outcome of the run is known.
     held: Option<Box<RunHolds>>,
     /// `None` if nothing is reserved.
@@ -372,6 +374,12 @@ impl Admission {
             PaymentMeans::X402(_) => PaymentKind::X402,
             PaymentMeans::Credit(_) => PaymentKind::Credit,
         }
+    }
+
+    /// Returns whether its money moved before it was admitted, for example after a refused settlement. Settle it before
+    /// the run then: the payer has paid, whether or not the run succeeds.
+    pub fn has_moved(&self) -> bool {
+        self.has_moved
     }
 
     /// Reduces the charge to the actual price of the call.

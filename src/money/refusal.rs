@@ -12,7 +12,7 @@ use super::{
     payments::{record::SettlementNotice, run_limits::RunLimitReached},
 };
 
-/// Why a payment does not admit a call. Nothing was taken.
+/// Why a payment does not admit a call. Nothing was taken, unless the reason says otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum Refusal {
@@ -44,8 +44,8 @@ pub enum Refusal {
     #[error("payment `{0}` was charged, and its stored answer has expired")]
     AnswerExpired(PaymentId),
     /// It was settled before the run, and no run has produced an answer.
-    #[error("payment `{payment}` was charged before the run, and has no runs left")]
-    NoMoreRuns { payment: PaymentId, receipt: String },
+    #[error("payment `{payment}` was charged before the run, and {}", if *is_refunded { "was refunded" } else { "has no runs left" })]
+    NoMoreRuns { payment: PaymentId, receipt: String, is_refunded: bool },
     /// It was settled before the run, and a reorganization of the chain has undone the settlement.
     #[error("a reorganization of the chain undid payment `{0}`; the tool runs after the payment has settled again")]
     Reorganized(PaymentId),
@@ -67,6 +67,9 @@ pub enum Refusal {
     OverBudget(#[from] OverBudget),
     #[error("the developer credit has {balance} USD left, and the call costs {price} USD")]
     InsufficientCredit { balance: MicroUsd, price: MicroUsd },
+    /// The payment's money has moved, but no run can begin for this reason.
+    #[error("{0}")]
+    Moved(Box<Refusal>),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -89,6 +92,9 @@ pub enum SettleError {
         /// The settle response for the payer. `None` for credit, or if another replica found the refusal.
         notice: Option<SettlementNotice>,
     },
+    /// A budget of an admin does not allow the debit of a credit. Nothing was taken.
+    #[error(transparent)]
+    OverBudget(OverBudget),
     /// It is unknown whether money moved. The intent is kept until it is known.
     #[error("the settlement was not confirmed, so it is not known yet whether the payment was charged")]
     Unknown { payment: PaymentId },
@@ -102,7 +108,7 @@ impl SettleError {
     pub(crate) fn outcome(&self) -> &'static str {
         match self {
             Self::Refused { reason, .. } if reason == NOT_SERVED => "released",
-            Self::Refused { .. } => "refused",
+            Self::Refused { .. } | Self::OverBudget(_) => "refused",
             Self::Unknown { .. } | Self::Store(_) => "unknown",
         }
     }

@@ -281,6 +281,14 @@ async fn an_address_that_asks_too_often_learns_when_to_come_again() {
         assert!(answer.has("retry-after").parse::<u64>().unwrap() >= 1);
         assert!(answer.has("ratelimit").contains("r=0") && answer.has("ratelimit-policy").contains("q=2"));
     }
+    // Nobody has looked up whether the payment was charged before.
+    let shown = || host.request(Method::POST, "/tools/none").header("payment-signature", "e30=").json(&json!({}));
+    let answers = join_all((0..12).map(|_| host.send(shown()))).await;
+    let limited: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
+    assert!(!limited.is_empty());
+    for answer in limited {
+        answer.fails_unsure(429, "rate_limited", "caller");
+    }
 }
 
 #[tokio::test]

@@ -72,6 +72,23 @@ async fn a_call_whose_settlement_is_refused_was_not_charged() {
     assert_eq!(fixture.events(Kind::CallFailed).await.len(), 1, "the gate has reported it");
 }
 
+/// Regression test: somebody sent the signature of a refused payment to the chain. The next run failed, and its payer
+/// was asked to pay again.
+#[tokio::test]
+async fn refused_payment_whose_money_moves_later_buys_an_answer_even_if_a_run_fails() {
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    fixture.settle(Settles::Refused("insufficient_funds"));
+    fixture.perform(&live, pays(1)).await.unwrap_err();
+    fixture.settle(Settles::Moved);
+    for _ in 0..2 {
+        let ended = fixture.perform(&broken(&live), pays(1)).await;
+        assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::PaidRunFailed(_))), "{ended:?}");
+    }
+    assert_eq!(&*fixture.perform(&live, pays(1)).await.unwrap().answer.body, &b"{\"answer\":42}"[..]);
+    assert_eq!(fixture.events(Kind::PaymentSettled).await.len(), 1);
+}
+
 #[tokio::test]
 async fn a_facilitator_that_does_not_serve_the_host_asks_nobody_for_another_payment() {
     let fixture = Fixture::new().await;

@@ -29,8 +29,10 @@ pub(super) fn verdict_of(reply: &Reply) -> Verdict {
     let code = error["code"].as_str().unwrap_or_default();
     match code {
         "payment_in_progress" => Verdict::Open,
+        // Refused before the payment was looked up, so this request did not charge it.
+        "rate_limited" | "not_ready" => Verdict::Busy,
         _ if error["charged"] == "unknown" => Verdict::Open,
-        "busy" | "rate_limited" | "store_unavailable" | "not_ready" | "facilitator_unavailable" => Verdict::Busy,
+        "busy" | "store_unavailable" | "facilitator_unavailable" => Verdict::Busy,
         // A proxy in between lost the response.
         "" if reply.status >= 500 => Verdict::Open,
         _ => Verdict::Refused,
@@ -113,6 +115,8 @@ mod tests {
             (502, r#"{"error":{"code":"settlement_unknown","charged":"unknown"}}"#, Verdict::Open),
             (409, r#"{"error":{"code":"payment_in_progress","charged":false}}"#, Verdict::Open),
             (503, r#"{"error":{"code":"busy","charged":false}}"#, Verdict::Busy),
+            (429, r#"{"error":{"code":"rate_limited","charged":"unknown"}}"#, Verdict::Busy),
+            (503, r#"{"error":{"code":"not_ready","charged":"unknown"}}"#, Verdict::Busy),
             (502, "<html>", Verdict::Open),
             (301, "", Verdict::Refused),
         ] {

@@ -63,6 +63,7 @@ impl Code {
             CallError::PaidRunFailed(_) => Code::PaidRunFailed,
             CallError::AnswerOwed(_) => Code::AnswerOwed,
             CallError::NotReady(_) => Code::NotReady,
+            CallError::MaybeCharged(error) => Self::of_call(error),
             CallError::OverShare(_) | CallError::StoppedTooOften { .. } => Code::RateLimited,
             CallError::CreditTooLow(_) => Code::CreditTooLow,
             CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
@@ -97,6 +98,7 @@ impl Code {
             Refusal::CreditFrozen => Code::CreditFrozen,
             Refusal::OverBudget(_) => Code::BudgetExceeded,
             Refusal::InsufficientCredit { .. } => Code::CreditTooLow,
+            Refusal::Moved(refusal) => Self::of_refusal(refusal),
             Refusal::Store(_) => Code::StoreUnavailable,
         }
     }
@@ -117,6 +119,9 @@ impl Code {
 
 impl From<&CallError> for ApiError {
     fn from(error: &CallError) -> Self {
+        if let CallError::MaybeCharged(error) = error {
+            return Self::from(&**error).maybe_charged();
+        }
         let fault = Self::new(Code::of_call(error), error.to_string());
         match error {
             CallError::Input(mismatch) | CallError::Output(mismatch) => fault.with("problems", json!(mismatch.problems)),
@@ -135,8 +140,9 @@ impl From<&CallError> for ApiError {
             CallError::Refused(Refusal::AnswerLost(payment) | Refusal::AnswerExpired(payment)) | CallError::AnswerOwed(payment) => {
                 fault.with("paymentId", json!(payment))
             }
-            CallError::Refused(Refusal::NoMoreRuns { payment, receipt }) => {
-                fault.with("paymentId", json!(payment)).with("receiptId", json!(receipt))
+            CallError::Refused(Refusal::NoMoreRuns { payment, receipt, is_refunded }) => {
+                let fault = fault.with("paymentId", json!(payment)).with("receiptId", json!(receipt));
+                if *is_refunded { fault.hint("The receipt lists the refund. Sign a new payment for another call") } else { fault }
             }
             CallError::PaidRunFailed(failure) => fault.paid(failure),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),

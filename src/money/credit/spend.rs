@@ -11,7 +11,7 @@ use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
     CreditError, Credits,
-    balance::{CREDITS, Credit},
+    balance::{CREDITS, Credit, OverBudget},
     budget::PlannedSpend,
     row::{Movement, MovementKind, next_number},
 };
@@ -85,6 +85,18 @@ impl Credits {
         let movement = Movement { receipt_id, slug, ..Movement::plain(at, MovementKind::Debit, hold.amount) };
         tx.append(movement.stored(&hold.id, next_number(at)));
         Ok(true)
+    }
+
+    /// Returns the budget of an admin that the reserved amount exceeds now. `None` if the credit is stopped.
+    pub(crate) async fn over_budget(&self, hold: &CreditHold) -> Result<Option<OverBudget>, StoreError> {
+        let Some(holder) = CREDITS.get(&*self.store, &hold.id).await? else { return Ok(None) };
+        let budget = &holder.budgets.admin;
+        if holder.revoked.is_some() || budget.frozen {
+            return Ok(None);
+        }
+        let spending = PlannedSpend { id: &hold.id, slug: &hold.slug, price: hold.amount, at: self.clock.now() };
+        let spent = spending.spent(&*self.store, budget).await?;
+        Ok(spending.check(budget, &spent).err())
     }
 }
 

@@ -66,7 +66,14 @@ impl Payments {
         }
         let payment = shown.matching(terms, self.accepts(terms, version))?;
         let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment is malformed")) };
-        let showable_until_ms = self.valid_until(&payment, terms)?;
+        let (showable_until_ms, late) = match self.valid_until(&payment, terms) {
+            Ok(until) => (until, None),
+            // Its money may have moved while it was valid.
+            Err(late) if self.ended_unpaid(&id, &digest, request).await? => {
+                (payment.valid_before_secs().map_or(self.clock.now().0, |until| until.saturating_mul(1_000)), Some(late))
+            }
+            Err(late) => return Err(late),
+        };
         let payer = payment.payer();
         let mut running = RunParties::new(payer.clone(), terms, request.from, KnownFunds::Balance);
         // The payer is not verified yet, so no slot is taken before.
@@ -88,21 +95,27 @@ impl Payments {
         let is_remembered = remembered.is_some();
         let (payment, verdict, balance) = match remembered {
             Some((payment, balance)) => (payment, VerifyResult::Valid, balance),
+            // Only the chain is asked about it.
+            None if late.is_some() => (payment, VerifyResult::Valid, None),
             None => {
                 let (verdict, balance) = self.verify(&payment).await;
                 (payment, verdict, balance)
             }
         };
-        let has_moved = match verdict {
-            VerifyResult::Valid => false,
-            VerifyResult::Invalid { .. } if self.has_moved(&id, &digest, &payment, request).await? => true,
-            VerifyResult::Invalid { reason, message } => {
+        let has_moved = match (late, verdict) {
+            (None, VerifyResult::Valid) => false,
+            (Some(_), _) | (None, VerifyResult::Invalid { .. }) if self.has_moved(&id, &digest, &payment, request).await? => true,
+            (Some(late), _) => {
+                verification.refused();
+                return self.known_or_refused(&id, &digest, request.binding, late).await;
+            }
+            (None, VerifyResult::Invalid { reason, message }) => {
                 verification.refused();
                 // A concurrent request may have spent it before the facilitator answered.
                 let message = with_challenge(message, &reason, &payment);
                 return self.known_or_refused(&id, &digest, request.binding, Refusal::Invalid { reason, message }).await;
             }
-            VerifyResult::Unavailable(cause) => {
+            (None, VerifyResult::Unavailable(cause)) => {
                 // Anybody can send a payment that no key signed.
                 if payment.is_signed_by_key() == Some(false) {
                     verification.refused();
@@ -129,9 +142,14 @@ impl Payments {
                 let held = RunHolds { is_verified: !is_remembered && !has_moved, ..held };
                 self.verdicts.forget_others(&payment, &digest);
                 let record = PaymentRecord::reserved(request.binding, digest, tail, self.clock.now());
-                self.reserve(self.admission(id, record, PaymentMeans::X402(Box::new(payment)), held)).await
+                let mut admission = self.admission(id, record, PaymentMeans::X402(Box::new(payment)), held);
+                admission.has_moved = has_moved;
+                self.reserve(admission).await
             }
-            Err(refusal) => self.known_or_refused(&id, &digest, request.binding, refusal).await,
+            Err(refusal) => {
+                let refusal = if has_moved { Refusal::Moved(Box::new(refusal)) } else { refusal };
+                self.known_or_refused(&id, &digest, request.binding, refusal).await
+            }
         };
         if was_in_vain(&own, &admitted) {
             verification.refused();
@@ -157,12 +175,19 @@ impl Payments {
         (verdict, balance)
     }
 
-    /// Returns whether a payment whose settlement was refused here, for the same request, has moved its money to this
-    /// host after all. A facilitator can refuse a payment and send it later. Only the chain is trusted, and only for
-    /// the last hour, because an older search would find the settlement of another run.
-    async fn has_moved(&self, id: &PaymentId, digest: &str, payment: &OfferedX402, request: &PaymentRequest<'_>) -> Result<bool, Refusal> {
+    /// Returns whether a payment was released or refused here, for the same request.
+    async fn ended_unpaid(&self, id: &PaymentId, digest: &str, request: &PaymentRequest<'_>) -> Result<bool, Refusal> {
         let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(false) };
-        if record.state != PaymentState::Refused || record.digest != digest || record.request != request.binding {
+        let is_unpaid = matches!(record.state, PaymentState::Released | PaymentState::Refused);
+        Ok(is_unpaid && record.digest == digest && record.request == request.binding)
+    }
+
+    /// Returns whether a payment that was released or refused here, for the same request, has moved its money to this
+    /// host after all, or may have: its transfer can be in a block that is not final yet. A facilitator can refuse a
+    /// payment and send it later, and anybody can send a signature that a reverted transaction has published. Only the
+    /// chain is trusted, and only for the last hour, because an older search would find the settlement of another run.
+    async fn has_moved(&self, id: &PaymentId, digest: &str, payment: &OfferedX402, request: &PaymentRequest<'_>) -> Result<bool, Refusal> {
+        if !self.ended_unpaid(id, digest, request).await? {
             return Ok(false);
         }
         let facilitator = self.facilitators.of(payment.asset.network);
@@ -171,7 +196,7 @@ impl Payments {
         }
         let started = StartedSettlement { at: self.clock.now(), facilitator: Some(facilitator.identity()), transaction: None };
         let found = measured("look_up", facilitator.look_up(payment, &started), SettleOutcome::name).await;
-        Ok(matches!(found, SettleOutcome::Settled(_)))
+        Ok(matches!(found, SettleOutcome::Settled(_) | SettleOutcome::Unknown(_)))
     }
 
     /// Takes the shares of all limits that a run with this payment needs.
@@ -263,7 +288,7 @@ impl Payments {
     /// Returns the admission of a run, whose record is not written yet.
     fn admission(self: &Arc<Self>, id: PaymentId, record: PaymentRecord, means: PaymentMeans, held: RunHolds) -> Admission {
         let (record, held) = (Box::new(record), Some(Box::new(held)));
-        Admission { payments: Arc::clone(self), id, record, reserved: false, means, held, claim: None }
+        Admission { payments: Arc::clone(self), id, record, reserved: false, means, has_moved: false, held, claim: None }
     }
 
     /// Reserves the price on a credit, and takes a slot among the runs.

@@ -4,7 +4,7 @@ use tollhouse_store::{Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, counters::PAYMENTS as PAYMENTS_ENDED, enter};
 
 use super::{Admission, PAYMENTS, PaymentMeans, Payments};
-use crate::{SettleError, Settlement, SettlementKind, StoredAnswer, payments::record::PaymentRecord};
+use crate::{SettleError, Settlement, SettlementKind, StoredAnswer, credit::CreditHold, payments::record::PaymentRecord};
 
 impl Payments {
     /// Debits a credit: balance, movement, record, receipt and answer in one commit. The answer of a call that cannot
@@ -62,15 +62,13 @@ impl Payments {
             }
             // The balance cannot become negative, and a day's spending cannot exceed the budget.
             Ok(false) | Err(StoreError::Beyond { .. }) => {
-                let (reason, message) = (
-                    "insufficient_funds".to_owned(),
-                    "the developer credit is used up, or it was revoked or frozen, or its budget was lowered".to_owned(),
-                );
                 self.withdraw_some(staged).await;
+                let refused = self.debit_refused(hold, matches!(debited, Ok(false))).await;
                 admission.release().await;
                 PAYMENTS_ENDED.count(["refused"]);
-                self.record_refusal(&id, draft, &reason).await;
-                Err(SettleError::Refused { reason, message, notice: None })
+                let reason = if let SettleError::Refused { reason, .. } = &refused { reason.as_str() } else { "budget_exceeded" };
+                self.record_refusal(&id, draft, reason).await;
+                Err(refused)
             }
             Err(StoreError::Unknown(cause)) => {
                 tracing::error!(payment.id = %id, cause, "a debit was not confirmed");
@@ -88,5 +86,16 @@ impl Payments {
                 Err(error.into())
             }
         }
+    }
+
+    /// Returns why a debit was refused. `is_stopped` means that the credit's record does not allow it.
+    async fn debit_refused(&self, hold: &CreditHold, is_stopped: bool) -> SettleError {
+        match self.credits.over_budget(hold).await {
+            Ok(Some(over)) => return SettleError::OverBudget(over),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "the budget of a refused debit could not be read"),
+        }
+        let message = if is_stopped { "the developer credit was revoked or frozen" } else { "the developer credit is used up" };
+        SettleError::Refused { reason: "insufficient_funds".to_owned(), message: message.to_owned(), notice: None }
     }
 }

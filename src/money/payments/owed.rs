@@ -22,7 +22,10 @@ use super::{
     unpaid_runs::{KnownFunds, RunParties, RunPermit, Standing},
 };
 use crate::{
-    CallTerms, Delivery, PaymentId, Refusal, SettleError, receipt, receipt::PaymentKind, receipt_finisher::CommitEffects, refund::REFUNDS,
+    CallTerms, Delivery, PaymentId, Refusal, SettleError, receipt,
+    receipt::PaymentKind,
+    receipt_finisher::CommitEffects,
+    refund::{REFUNDS, RefundedTotal},
     reorganized::REORGANIZED,
 };
 
@@ -65,7 +68,7 @@ pub struct OwedRun {
 /// The outcome of storing an answer.
 enum Delivered {
     Stored(CommitEffects),
-    /// The payment was refunded during the run, so it gets no answer.
+    /// The payment was refunded in full during the run, so it gets no answer.
     Refunded,
     /// The run belongs to another request by now, because this one seemed to be gone.
     Lost,
@@ -120,7 +123,7 @@ impl Payments {
         let receipt_id = record.receipt_id.clone().unwrap_or_default();
         let paid = self.paid_receipt(&receipt_id).await?;
         let Some(paid) = paid.filter(|paid| paid.draft.endpoint_id == terms.endpoint_id) else {
-            return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
+            return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id, is_refunded: false });
         };
         let receipt = paid.draft.receipt_id;
         if self.is_reorganized(&id, &receipt).await? {
@@ -150,17 +153,25 @@ impl Payments {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoMoreRuns`] if it was refunded, or is lost.
+    /// [`Refusal::NoMoreRuns`] if it was refunded in full, or is lost.
     async fn is_reorganized(&self, payment: &PaymentId, receipt: &ReceiptId) -> Result<bool, Refusal> {
         let reorganized = REORGANIZED.get(&*self.store, receipt).await?;
         let is_lost = reorganized.as_ref().is_some_and(|settlement| settlement.lost.is_some());
-        if is_lost || REFUNDS.get(&*self.store, receipt).await?.is_some() {
-            return Err(Refusal::NoMoreRuns { payment: payment.clone(), receipt: receipt.to_string() });
+        let is_refunded = self.is_refunded(receipt, REFUNDS.get(&*self.store, receipt).await?).await?;
+        if is_lost || is_refunded {
+            return Err(Refusal::NoMoreRuns { payment: payment.clone(), receipt: receipt.to_string(), is_refunded });
         }
         Ok(reorganized.is_some())
     }
 
-    /// Fails with [`Refusal::NoMoreRuns`] if an owed payment was refunded, or is lost after a reorganization.
+    /// Returns whether these refunds of a receipt return all that was paid. A refund of a part leaves the runs.
+    async fn is_refunded(&self, receipt: &ReceiptId, refunded: Option<RefundedTotal>) -> Result<bool, StoreError> {
+        let Some(refunded) = refunded else { return Ok(false) };
+        let paid = self.paid_receipt(receipt.as_str()).await?;
+        Ok(paid.is_none_or(|paid| refunded.sum() >= paid.draft.price_usd))
+    }
+
+    /// Fails with [`Refusal::NoMoreRuns`] if an owed payment was refunded in full, or is lost after a reorganization.
     pub(super) async fn check_owed(&self, owed: &OwedPayment) -> Result<(), Refusal> {
         let receipt = owed.record.receipt_id.as_ref().and_then(|receipt| receipt.parse::<ReceiptId>().ok());
         match receipt {
@@ -243,7 +254,7 @@ impl OwedRun {
             let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentState::Owed && row.value.holder() == holder);
             let Some(row) = row else { return tx.answer::<_, StoreError>(Delivered::Lost) };
             if let Ok(id) = receipt.parse::<ReceiptId>()
-                && tx.get(&REFUNDS, &id).await?.is_some()
+                && gate.is_refunded(&id, tx.get(&REFUNDS, &id).await?).await?
             {
                 // The next request with it is refused for that reason.
                 return tx.answer(Delivered::Refunded);

@@ -116,7 +116,7 @@ impl Payments {
             HeldPaymentEnd::Owed(owed) => {
                 let Unanswered { payment, receipt, runs_left, until, .. } = self.unanswered_by(&owed);
                 if runs_left == 0 || until <= self.clock.now() {
-                    return Err(Refusal::NoMoreRuns { payment, receipt });
+                    return Err(Refusal::NoMoreRuns { payment, receipt, is_refunded: false });
                 }
                 Ok(SeenPayment::Owed(owed))
             }

@@ -100,9 +100,14 @@ impl Payments {
             return Err(SettleError::Unknown { payment: id });
         }
         enter(Stage::Settle);
-        let settling = self.facilitators.of(payment.asset.network).settle(&payment, &started);
-        let outcome = measured("settle", settling, SettleOutcome::name).await;
-        self.last_answers.settled(payment.asset.network, self.clock.now(), &outcome);
+        let facilitator = self.facilitators.of(payment.asset.network);
+        let outcome = if admission.has_moved {
+            measured("look_up", facilitator.look_up(&payment, &started), SettleOutcome::name).await
+        } else {
+            let outcome = measured("settle", facilitator.settle(&payment, &started), SettleOutcome::name).await;
+            self.last_answers.settled(payment.asset.network, self.clock.now(), &outcome);
+            outcome
+        };
         if settled_elsewhere::note_spent_before(&id, &payment, &outcome) {
             self.alarms.spent_elsewhere();
         }
@@ -120,7 +125,7 @@ impl Payments {
         match settled {
             Ok(_) => permit.paid(),
             Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => permit.unserved(is_excusable && !by_contract),
-            Err(SettleError::Refused { .. }) => permit.failed("refused"),
+            Err(SettleError::Refused { .. } | SettleError::OverBudget(_)) => permit.failed("refused"),
             Err(SettleError::Unknown { .. }) => {
                 let running = permit.running.clone();
                 permit.failed("unknown");
@@ -225,7 +230,8 @@ impl Payments {
         {
             return Err(self.prepare_failed(admission, draft, reason).await);
         }
-        let transaction = match facilitator.prepare(&payment).await {
+        let prepared = if admission.has_moved { Ok(None) } else { facilitator.prepare(&payment).await };
+        let transaction = match prepared {
             Ok(transaction) => transaction,
             Err(reason) => {
                 // The payer may have got code since its payment was verified, which can make the preparation fail.

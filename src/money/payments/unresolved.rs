@@ -192,7 +192,7 @@ impl Payments {
                 Ok(is_written)
             }
             Err(SettleError::Store(error)) => Err(error.into()),
-            Err(SettleError::Unknown { .. } | SettleError::Refused { .. }) => Err(ResolutionError::NotPaid),
+            Err(SettleError::Unknown { .. } | SettleError::Refused { .. } | SettleError::OverBudget(_)) => Err(ResolutionError::NotPaid),
         }
     }
 

@@ -58,7 +58,7 @@ async fn concurrent_calls_debit_at_most_the_daily_budget() {
         set(&fixture, &id, SetBy::Admin, budget).await;
         let settled = join_all(admitted.into_iter().map(|admission| fixture.settle(admission))).await;
         assert_eq!(settled.iter().filter(|settled| settled.is_ok()).count(), paid);
-        assert!(settled.iter().all(|settled| matches!(settled, Ok(_) | Err(SettleError::Refused { .. }))));
+        assert!(settled.iter().all(|settled| matches!(settled, Ok(_) | Err(SettleError::OverBudget(_)))));
         assert_eq!(today(&fixture, &id).await["spentUsd"], json!(MicroUsd(paid as u64 * PRICE.0)));
         assert_eq!(fixture.receipts().await.len(), paid);
         ledger_agrees(&fixture, "64 at once").await;
@@ -240,7 +240,10 @@ async fn call_that_became_dearer_than_its_limit_is_not_paid() {
         let (token, id) = minted(&fixture).await;
         let admitted = fixture.run(by_credit(&token)).await;
         set(&fixture, &id, SetBy::Admin, Budget { per_call_usd: Some(MicroUsd(limit)), ..Budget::default() }).await;
-        assert_eq!(fixture.settle(admitted).await.is_ok(), paid, "{limit}");
+        let settled = fixture.settle(admitted).await;
+        assert_eq!(settled.is_ok(), paid, "{limit}");
+        let is_over = matches!(&settled, Err(SettleError::OverBudget(over)) if over.kind == BudgetKind::PerCall);
+        assert_eq!(is_over, !paid, "the answer names the budget: {settled:?}");
     }
 }
 

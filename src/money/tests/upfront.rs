@@ -274,7 +274,34 @@ async fn refund_during_a_run_leaves_the_payment_without_its_answer() {
     fixture.refunds().issue(&refund(8), None).await.unwrap_err();
 }
 
-/// Only a refund or a lost settlement ends the claim to an answer before its runs and its time are used up.
+/// Regression test: after a refund of $0.000001, none of the nine runs was left.
+#[tokio::test]
+async fn refund_of_a_part_leaves_the_runs_and_the_answer() {
+    let fixture = Fixture::new().await;
+    let answered = fixture.charge(pays(1, 1)).await.unwrap().fail(true).await;
+    let refund = |transaction: u64, amount| RefundRequest {
+        transaction: Some(format!("0x{transaction:064x}")),
+        amount,
+        ..refunding(&answered.receipt)
+    };
+    let refunds = fixture.refunds();
+    refunds.issue(&refund(7, Some(MicroUsd(1))), None).await.unwrap();
+    assert!(matches!(fixture.payments.earlier(&pays(1, 1), REQUEST).await, Ok(Some(SeenPayment::Owed(_)))));
+    let again = fixture.again(pays(1, 1)).await;
+    refunds.issue(&refund(8, Some(MicroUsd(PRICE.0 - 2))), None).await.unwrap();
+    assert_eq!(again.fail(true).await.runs_left, 8);
+    refunds.issue(&refund(9, None), None).await.unwrap();
+    let refused = fixture.payments.earlier(&pays(1, 1), REQUEST).await;
+    assert!(matches!(&refused, Err(reason) if reason.to_string().ends_with("was refunded")), "{refused:?}");
+
+    let other = Fixture::new().await;
+    let run = other.charge(pays(1, 1)).await.unwrap();
+    let part = RefundRequest { transaction: Some(format!("0x{:064x}", 7)), amount: Some(MicroUsd(1)), ..refunding(run.receipt()) };
+    other.refunds().issue(&part, None).await.unwrap();
+    assert_eq!(run.deliver(answer(ANSWER), &delivery(false)).await.unwrap().body, ANSWER);
+}
+
+/// Only a full refund or a lost settlement ends the claim to an answer before its runs and its time are used up.
 #[tokio::test]
 async fn owed_payment_without_a_refund_is_found_as_owed() {
     let fixture = Fixture::new().await;

@@ -138,7 +138,10 @@ fn is_row(error: &Value) -> bool {
             Charged::Yes => json!(true),
             Charged::Unknown => json!("unknown"),
         };
-        error["code"] == row.name && error["fault"] == row.fault.as_str() && error["charged"] == charged
+        // These can come before the payment is looked up.
+        let may_be_early = matches!(row.name, "rate_limited" | "not_ready" | "busy" | "store_unavailable");
+        let is_charged = error["charged"] == charged || (may_be_early && error["charged"] == "unknown");
+        error["code"] == row.name && error["fault"] == row.fault.as_str() && is_charged
     })
 }
 

@@ -21,6 +21,15 @@ fn expired_answer_and_host_that_is_not_ready_have_their_own_codes() {
     assert_eq!((not_ready.code(), not_ready.retry_after_secs()), (Code::NotReady, Some(1)));
 }
 
+/// Regression test: a retry that came too early got `false`, although the call before it was charged.
+#[test]
+fn refusal_before_the_payment_is_looked_up_does_not_say_that_nothing_was_charged() {
+    let not_ready = || CallError::NotReady("its clock is wrong".to_owned());
+    let early = ApiError::from(&CallError::MaybeCharged(Box::new(not_ready())));
+    assert_eq!((early.code(), early.retry_after_secs(), &early.error()["charged"]), (Code::NotReady, Some(1), &"unknown".into()));
+    assert_eq!(ApiError::from(&not_ready()).error()["charged"], false);
+}
+
 #[test]
 fn missing_source_has_its_own_code_and_promises_no_retry() {
     let lost = || FindError::SourceLost("tool".parse().unwrap());

@@ -134,6 +134,10 @@ impl RunAccount {
         if failed >= limit {
             return Err(self.failed.wait(now.at).unwrap_or(SOON));
         }
+        // What is allowed beyond the limit is for runs in flight, so failures that others may have count without it.
+        if failed + unknown_elsewhere(self.recent.total(now.recent).min(failed), allowance.trust, hosts) >= limit {
+            return Err(SOON);
+        }
         let (unpaid, more) = (self.unpaid.total(now.at), u64::from(allowance.more));
         let max_unpaid = MAX_UNPAID * limit + more;
         if unpaid >= max_unpaid {

@@ -385,6 +385,18 @@ async fn hosts_of_one_store_share_the_limit_on_runs_in_flight() {
     assert_eq!(one_each.len(), 3, "a host admits one if its share is less");
 }
 
+/// Regression test: 85 runs of one credit failed at three hosts, six at once, before the hosts heard of each other.
+#[tokio::test(start_paused = true)]
+async fn hosts_of_one_store_share_the_limit_on_failures_of_a_credit() {
+    let credit = RunParties { funds: KnownFunds::Credit, ..running("crd_a", "one") };
+    let fail_all = |host: Arc<UnpaidRunLimiter>| {
+        let begun = std::iter::from_fn(|| host.begin(credit.clone()).ok()).take(100);
+        begun.map(|permit| permit.failed("failed")).count()
+    };
+    assert_eq!(hosts(3, 30, 0, 0).into_iter().map(fail_all).collect::<Vec<_>>(), [10, 10, 10]);
+    assert_eq!(hosts(1, 30, 0, 0).into_iter().map(fail_all).collect::<Vec<_>>(), [30]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn failures_that_all_hosts_know_of_leave_a_host_the_rest_of_the_limit() {
     let host = hosts(3, 30, 0, 0).remove(0);

@@ -1,6 +1,6 @@
 //! Compares a facilitator's answers with the chain.
 
-use super::*;
+use super::{super::upfront::closing, *};
 
 /// Returns the outcome of a facilitator's answer with this chain.
 async fn looked_up(text: Says, chain: Chain) -> SettleOutcome {
@@ -168,4 +168,51 @@ async fn payment_that_was_refused_and_has_moved_after_all_buys_its_answer() {
     assert_eq!(stored(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
     let receipts = fixture.receipts().await;
     assert_eq!((receipts.len(), receipts[0].transaction.as_deref()), (1, Some(TRANSACTION)));
+}
+
+/// Regression test: the money of a released payment moved later. Its payer was admitted to a run that did not count as
+/// paid, and was then asked to pay again.
+#[tokio::test]
+async fn released_payment_whose_money_moves_later_is_owed_even_once_it_has_expired() {
+    for late in [Duration::ZERO, Duration::from_secs(400)] {
+        let valid = replies(200, json!({ "isValid": true }));
+        let spent = replies(200, json!({ "isValid": false, "invalidReason": "invalid_exact_evm_nonce_already_used" }));
+        let (server, node, fixture) = (Server::saying([valid, spent]).await, Node::of(Chain::at(NOW)).await, Fixture::new().await);
+        let payments = fixture.settling_with(facilitator(&server, Some(&node)));
+        let admit = async || payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await;
+        let first = run(admit().await);
+        let id = first.id().clone();
+        first.fail().await;
+        fixture.clock.set(NOW.plus(late));
+        assert!(code(admit().await).starts_with("invalid_exact_evm_"), "it has not moved");
+        assert_eq!(fixture.state(&id).await, Some(PaymentState::Released));
+        {
+            let mut chain = node.chain.lock().unwrap();
+            (chain.spent, chain.balance) = (Some((99_990, paid(PAY_TO, PRICE.0))), 0);
+        }
+        let second = run(admit().await);
+        assert!(second.has_moved());
+        let unanswered = payments.settle_before(second, &closing()).await.unwrap().fail(true).await;
+        assert_eq!((unanswered.runs_left, fixture.state(&id).await), (9, Some(PaymentState::Owed)));
+        let again = admit().await;
+        assert!(matches!(&again, Ok(Admit::Seen(SeenPayment::Owed(_)))), "{}", what(&again));
+        let receipts = fixture.receipts().await;
+        assert_eq!((receipts.len(), receipts[0].transaction.as_deref()), (1, Some(TRANSACTION)));
+    }
+}
+
+#[tokio::test]
+async fn released_payment_in_a_block_that_may_be_replaced_is_looked_up_before_a_run() {
+    let valid = replies(200, json!({ "isValid": true }));
+    let spent = replies(200, json!({ "isValid": false, "invalidReason": "invalid_exact_evm_nonce_already_used" }));
+    let (server, node, fixture) = (Server::saying([valid, spent]).await, Node::of(Chain::at(NOW)).await, Fixture::new().await);
+    let payments = fixture.settling_with(facilitator(&server, Some(&node)));
+    let first = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let id = first.id().clone();
+    first.fail().await;
+    node.chain.lock().unwrap().spent = Some((100_010, paid(PAY_TO, PRICE.0)));
+    let second = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let settled = payments.settle_before(second, &closing()).await.err();
+    assert!(matches!(settled, Some(SettleError::Unknown { .. })), "{settled:?}");
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Settling));
 }
