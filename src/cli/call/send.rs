@@ -121,8 +121,12 @@ impl Sending<'_> {
         if reply.status == 402 {
             return Error::new(Exit::Payment, format!("`{}` refused the payment: {}.  {sentence}", sent.name, reason(&reply)));
         }
-        let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
+        let mut body: Option<Value> = serde_json::from_slice(&reply.body).ok();
         if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {
+            // An early refusal does not know of earlier requests, but this command does.
+            if let Some(charged) = body.as_mut().and_then(|body| body.pointer_mut("/error/charged")) {
+                *charged = false.into();
+            }
             return refusal(status, &reply.headers, body).more([uncharged]);
         }
         // The tool's own response, with the status that it chose.

@@ -30,9 +30,9 @@ pub(super) fn verdict_of(reply: &Reply) -> Verdict {
     match code {
         "payment_in_progress" => Verdict::Open,
         // Refused before the payment was looked up, so this request did not charge it.
-        "rate_limited" | "not_ready" => Verdict::Busy,
+        "rate_limited" | "not_ready" | "store_unavailable" => Verdict::Busy,
         _ if error["charged"] == "unknown" => Verdict::Open,
-        "busy" | "store_unavailable" | "facilitator_unavailable" => Verdict::Busy,
+        "busy" | "facilitator_unavailable" => Verdict::Busy,
         // A proxy in between lost the response.
         "" if reply.status >= 500 => Verdict::Open,
         _ => Verdict::Refused,

@@ -185,6 +185,8 @@ async fn refusal_by_another_seller_does_not_prove_that_nothing_was_charged() {
         (402, "{}".to_owned(), 4),
         (422, json!({ "ok": false, "error": { "code": "invalid_input", "message": "no", "charged": false } }).to_string(), 1),
         (422, "no".to_owned(), 1),
+        // Refused before the payment was looked up.
+        (429, json!({ "ok": false, "error": { "code": "rate_limited", "message": "no", "charged": "unknown" } }).to_string(), 1),
     ];
     for (status, body, exit) in cases {
         let refuses = move |_: &Value| (StatusCode::from_u16(status).unwrap(), body.clone()).into_response();
