@@ -40,7 +40,7 @@ use super::{
     api_error::{ApiError, RateLimitPolicy, code_of, whole_seconds},
     error_codes::Code,
     header_names,
-    payment::{bearer, credit},
+    payment::{bearer, credit, offered},
 };
 
 /// All failures of an address are forgiven after this time, however many there were. Such an address is blocked for
@@ -260,7 +260,7 @@ pub(super) async fn limit(failures: Option<&Arc<Failures>>, address: IpAddr, mut
     if shown == ShownCredential::Known
         && let Err(refused) = failures.check(sender)
     {
-        return refused.into_response();
+        return refused.before_lookup(&offered(request.headers())).into_response();
     }
     let limit = CredentialLimit::new(failures, sender);
     request.extensions_mut().insert(limit.clone());

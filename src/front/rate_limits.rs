@@ -148,7 +148,7 @@ impl Limits {
     /// 429 if a credit is offered and the sender has failed too often.
     pub fn limit_credit(&self, sender: Option<Sender>, offered: OfferedPayment) -> Result<OfferedPayment, ApiError> {
         if let OfferedPayment::Credit(_) = &offered {
-            self.may_show_credential(sender)?;
+            self.may_show_credential(sender).map_err(|refused| refused.before_lookup(&offered))?;
         }
         Ok(self.observed(sender, offered))
     }

@@ -67,6 +67,10 @@ async fn an_address_that_guesses_is_refused_with_right_credentials_too() {
         assert!((1..=20).contains(&wait), "{wait}");
         with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await.fails(429, "rate_limited", "caller");
         host.call_credit("echo", &json!({}), &credit).await.fails(429, "rate_limited", "caller");
+        // With a key, an earlier call may have been charged.
+        let repeatable =
+            host.request(Method::POST, "/tools/echo").header("x-developer-credit", &credit).header("idempotency-key", "order-1");
+        host.send(repeatable.json(&json!({}))).await.fails_unsure(429, "rate_limited", "caller");
         // A request without a credential is not a guess.
         host.call("free", &json!({})).await.is(200);
         host.call("echo", &json!({})).await.is(402);
