@@ -7,7 +7,6 @@ use tollhouse_store::StoreError;
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    NOT_SERVED,
     credit::OverBudget,
     payments::{record::SettlementNotice, run_limits::RunLimitReached},
 };
@@ -101,15 +100,4 @@ pub enum SettleError {
     /// Nothing was taken.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-impl SettleError {
-    /// Returns the name of the payment's outcome in metrics.
-    pub(crate) fn outcome(&self) -> &'static str {
-        match self {
-            Self::Refused { reason, .. } if reason == NOT_SERVED => "released",
-            Self::Refused { .. } | Self::OverBudget(_) => "refused",
-            Self::Unknown { .. } | Self::Store(_) => "unknown",
-        }
-    }
 }

@@ -1,10 +1,10 @@
-//! Counts requests to facilitators.
+//! Names of outcomes in metrics, and the count of requests to facilitators.
 
 use std::time::Instant;
 
 use tollhouse_telemetry::counters::{FACILITATOR, FACILITATOR_SECONDS};
 
-use crate::{SettleOutcome, VerifyResult};
+use crate::{NOT_SERVED, SettleError, SettleOutcome, StoredAnswer, VerifyResult};
 
 /// Sends a request, and counts its duration and its outcome, named by `name`.
 pub(super) async fn measured<T>(operation: &str, request: impl Future<Output = T>, name: impl FnOnce(&T) -> &'static str) -> T {
@@ -33,5 +33,15 @@ impl SettleOutcome {
             Self::Unsent(_) => "unsent",
             Self::Unknown(_) | Self::Lost(_) => "unknown",
         }
+    }
+}
+
+/// Returns the name of a payment's outcome.
+pub(super) fn outcome_of(outcome: &Result<StoredAnswer, SettleError>) -> &'static str {
+    match outcome {
+        Ok(_) => "settled",
+        Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => "released",
+        Err(SettleError::Refused { .. }) => "refused",
+        Err(SettleError::Unknown { .. } | SettleError::Store(_)) => "unknown",
     }
 }

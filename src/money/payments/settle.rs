@@ -11,7 +11,7 @@ use tollhouse_telemetry::{
 
 use super::{
     Admission, OpenRun, PAYMENTS, PaymentMeans, Payments, RunHolds, answer,
-    facilitator_calls::measured,
+    facilitator_calls::{measured, outcome_of},
     gas::{Burner, CountedGas, GasCaller, cover::is_underpaid},
     resettle,
     retry::PollBackoff,
@@ -364,7 +364,7 @@ impl Payments {
         let ending = update(&*self.store, Durability::Durable, |tx| self.end_batch(tx, id, &outcome, answer.clone()));
         let concluded = ending.await.and_then(|PaymentConclusion { outcome, news }| {
             if news.is_some() {
-                PAYMENTS_ENDED.count([outcome.as_ref().err().map_or("settled", SettleError::outcome)]);
+                PAYMENTS_ENDED.count([outcome_of(&outcome)]);
             }
             news.into_iter().for_each(|news| self.finisher.announce(news));
             outcome

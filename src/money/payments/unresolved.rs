@@ -14,7 +14,7 @@ use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 
 use super::{
     PAYMENTS, Payments,
-    facilitator_calls::measured,
+    facilitator_calls::{measured, outcome_of},
     record::{PaymentRecord, Settler, UNRESOLVED},
     settle::PaymentConclusion,
 };
@@ -187,7 +187,7 @@ impl Payments {
         match ending.await {
             Ok(PaymentConclusion { outcome, news }) => {
                 let is_written = news.is_some();
-                news.iter().for_each(|_| PAYMENTS_ENDED.count([outcome.as_ref().err().map_or("settled", SettleError::outcome)]));
+                news.iter().for_each(|_| PAYMENTS_ENDED.count([outcome_of(&outcome)]));
                 news.into_iter().for_each(|news| self.finisher.announce(news));
                 Ok(is_written)
             }
