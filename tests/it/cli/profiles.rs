@@ -234,7 +234,7 @@ async fn doctor_checks_a_profiles_files_and_whether_its_key_works() {
     let mode = |mode: u32| fs::set_permissions(&credentials, fs::Permissions::from_mode(mode)).unwrap();
     // The machine may not support all layers of the jail.
     let well = format!(
-        "…engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: only its owner can read credentials.toml\nok    profile prod: {} accepts the builder key",
+        "…\n…engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: only its owner can read credentials.toml\nok    profile prod: {} accepts the builder key",
         host.url
     );
     shell.run(&["doctor", "--profile", "prod"]).await.is(0).stderr_text(&well);
