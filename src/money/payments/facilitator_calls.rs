@@ -41,7 +41,7 @@ pub(super) fn outcome_of(outcome: &Result<StoredAnswer, SettleError>) -> &'stati
     match outcome {
         Ok(_) => "settled",
         Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => "released",
-        Err(SettleError::Refused { .. }) => "refused",
+        Err(SettleError::Refused { .. } | SettleError::OverBudget(_)) => "refused",
         Err(SettleError::Unknown { .. } | SettleError::Store(_)) => "unknown",
     }
 }
