@@ -19,7 +19,7 @@ async fn unread_connection_takes_few_bytes() {
     while let Ok(count) = stream.try_write(&part) {
         taken += count;
     }
-    // A packet on loopback has up to 64 KiB.
+    // A segment on loopback has up to 64 KiB.
     assert!((1..=UNSENT_BYTES as usize + (128 << 10)).contains(&taken), "the system took {taken} bytes");
     // Linux reports the double of the buffer.
     let buffer = SockRef::from(&stream).send_buffer_size().unwrap();

@@ -134,7 +134,7 @@ impl RunAccount {
         if failed >= limit {
             return Err(self.failed.wait(now.at).unwrap_or(SOON));
         }
-        // What is allowed beyond the limit is for runs in flight, so failures that others may have count without it.
+        // Only runs in flight may exceed the limit, so failures that other hosts may have count here in full.
         if failed + unknown_elsewhere(self.recent.total(now.recent).min(failed), allowance.trust, hosts) >= limit {
             return Err(SOON);
         }
