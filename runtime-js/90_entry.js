@@ -207,7 +207,11 @@
         return;
       }
       handler = found;
-      hasMoreParameters = found.length > 2;
+      try {
+        hasMoreParameters = found.length > 2;
+      } catch {
+        // A proxy can refuse to be read. It can still be called.
+      }
       ops.op_loaded();
     } catch (error) {
       const { message, stack } = describe(error);
