@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tollhouse_api::{EndpointCheck, SecretList};
 use tollhouse_base::lexer::{Kind, tokens};
+use tollhouse_capability::secret::SecretName;
 
 use super::{base::Client, envfile::names_in_auth, tool::Upload};
 
@@ -34,13 +35,7 @@ pub(crate) async fn warnings(client: &Client, upload: &Upload, check: &EndpointC
 fn used(source: &str) -> BTreeMap<String, &'static str> {
     let in_code = names_in_code(source).into_iter().map(|name| (name, ""));
     let in_auth = names_in_auth(source).into_iter().map(|name| (name, " --auth"));
-    in_auth.chain(in_code).filter(|(name, _)| is_name(name)).collect()
-}
-
-/// Returns whether a secret can have this name.
-fn is_name(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_uppercase())
-        && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    in_auth.chain(in_code).filter(|(name, _)| name.parse::<SecretName>().is_ok()).collect()
 }
 
 /// Returns the names after `ctx.env`: `ctx.env.NAME` and `ctx.env["NAME"]`.

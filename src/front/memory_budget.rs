@@ -44,7 +44,7 @@ impl MemoryBudget {
         let IntakeSettings { connections, followers, bodies, answers } = settings.clone();
         Self {
             followers: Quota::new(followers.max, followers.max_per_address),
-            open: Quota::with_reserve_for(FEW_CONNECTIONS, connections.open.max, connections.open.max_per_address),
+            open: Quota::with_reserve_for(connections.open.max, connections.open.max_per_address, FEW_CONNECTIONS),
             held: Quota::with_reserve(bodies.held.max, bodies.held.max_per_address, LITTLE_OF_BODIES),
             answers: Quota::with_reserve(answers.max, answers.max_per_address, LITTLE_OF_ANSWERS),
             connections,

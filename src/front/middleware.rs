@@ -136,10 +136,15 @@ fn cors() -> CorsLayer {
 
 /// Enforces the limits of a client address on a preflight, which [`cors`] answers, and bounds its answer.
 fn limit_preflight(shared: &FrontServices, peer: IpAddr, headers: &mut HeaderMap) -> Result<(), ApiError> {
-    shared.limits.count(peer)?;
-    shared.intake.check_unread_answers(peer)?;
+    count_request(shared, peer)?;
     bound_mirrored_names(headers);
     Ok(())
+}
+
+/// Counts a request of an address. Fails if the address sends too many, or leaves too many answers unread.
+fn count_request(shared: &FrontServices, peer: IpAddr) -> Result<(), ApiError> {
+    shared.limits.count(peer)?;
+    shared.intake.check_unread_answers(peer)
 }
 
 /// Removes a list of header names that is too long to repeat. Copies a short one, because the original keeps the whole
@@ -159,8 +164,7 @@ async fn limit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let admitted = shared.limits.count(peer.ip()).and_then(|()| shared.intake.check_unread_answers(peer.ip()));
-    let admitted = admitted.map_err(|refused| refused.before_lookup(&offered(request.headers())));
+    let admitted = count_request(&shared, peer.ip()).map_err(|refused| refused.before_lookup(&offered(request.headers())));
     let checked = admitted.and_then(|()| check_host(&request)).and_then(|()| check_transfer_coding(request.headers()));
     if let Err(refused) = checked.and_then(|()| put_host(&mut request)) {
         return refused.into_response();

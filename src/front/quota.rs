@@ -59,7 +59,7 @@ impl Quota {
 
     /// Returns an unused quota that reserves an eighth for addresses that use at most `little`. Without a limit per
     /// address, it reserves nothing, because all clients can have the same address then.
-    pub(crate) fn with_reserve_for(little: usize, max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
+    pub(crate) fn with_reserve_for(max: Option<usize>, max_per_address: Option<usize>, little: usize) -> Arc<Self> {
         let little = max_per_address.and(max).map(|_| little);
         Arc::new(Self { max, max_per_address, little, used: Lock::default() })
     }

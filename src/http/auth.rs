@@ -235,13 +235,18 @@ impl<Q: OfBuilder> FromRequestParts<Http> for OfPayout<Q> {
         let caller = http.shared.callers.identify(&parts.headers, &parts.extensions).await?;
         let requested: Q = query(parts, http).await?;
         let PathParams(id): PathParams = PathParams::from_request_parts(parts, http).await?;
-        let id: PayoutId = id.parse().map_err(|_| PayoutError::Unknown)?;
+        let id = payout_id(&id)?;
         let builder = match (caller, requested.builder_id()) {
             (Caller::Admin, None) => http.payouts.builder_of(&id).await?,
             (caller, builder) => named(caller, builder, &http.builders).await?.id,
         };
         Ok(Self { builder, id, requested })
     }
+}
+
+/// Parses the id of a payout. No payout has a malformed one.
+pub(super) fn payout_id(id: &str) -> Result<PayoutId, PayoutError> {
+    id.parse().map_err(|_| PayoutError::Unknown)
 }
 
 /// Returns the error for an admin's request without this parameter, which must name the subject.

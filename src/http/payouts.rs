@@ -10,7 +10,9 @@ use tollhouse_money::payout::{DecidedPayout, Packet, PayoutError, PayoutSettings
 
 use crate::{
     Admin, Answer, Body, ForBuilder, ForBuilderReadOnly, HeaderMap, Http, Json, JsonResult, PageLimit, Route, Services, State,
-    Subject as _, auth::OfPayout, convert, get, if_match, last_if_full, parse_cursor, post, query, with_etag,
+    Subject as _,
+    auth::{OfPayout, payout_id},
+    convert, get, if_match, last_if_full, parse_cursor, post, query, with_etag,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -125,7 +127,7 @@ async fn decide(
     PathParams(id): PathParams,
     Body(verdict): Body<PayoutVerdict>,
 ) -> JsonResult<PayoutResponse> {
-    let id = payout(&id)?;
+    let id = payout_id(&id)?;
     if verdict.decision == api::PayoutDecision::Approve
         && let Some(builder) = http.builders.get(&http.payouts.builder_of(&id).await?).await?
     {
@@ -135,8 +137,4 @@ async fn decide(
     let DecidedPayout { packet, warning } = decided.map_err(|error| error.about(PayoutVerdict::CODE))?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "an admin decided on a payout");
     Ok(Json(PayoutResponse { ok: True, payout: api::Payout { warning, ..convert::payout(&packet) } }))
-}
-
-fn payout(id: &str) -> Result<PayoutId, ApiError> {
-    id.parse().map_err(|_| PayoutError::Unknown.into())
 }

@@ -170,18 +170,16 @@ impl Payouts {
             let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
             let mut packet = row.value.clone();
             packet.decide(verdict, self.clock.now())?;
-            if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == PayoutStatus::Paid)
-                && let Some(receipt) = transactions::receipt_paid_by(&mut tx, &packet.network, transaction).await?
-            {
-                let message = format!("this transaction paid for the receipt `{receipt}`; enter the one that paid the builder");
-                return Err(PayoutError::Field { pointer: "/transaction", message });
-            }
             let (mut event, mut warning) = (self.event(kind_of(verdict.decision), &packet), None);
-            if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == PayoutStatus::Paid)
-                && let Some(other) = transactions::sent_for(&mut tx, transaction, id.as_str()).await?
-            {
-                event.data["warning"] = json!(recorded_twice_elsewhere(&other));
-                warning = Some(recorded_twice(&other));
+            if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == PayoutStatus::Paid) {
+                if let Some(receipt) = transactions::receipt_paid_by(&mut tx, &packet.network, transaction).await? {
+                    let message = format!("this transaction paid for the receipt `{receipt}`; enter the one that paid the builder");
+                    return Err(PayoutError::Field { pointer: "/transaction", message });
+                }
+                if let Some(other) = transactions::sent_for(&mut tx, transaction, id.as_str()).await? {
+                    event.data["warning"] = json!(recorded_twice_elsewhere(&other));
+                    warning = Some(recorded_twice(&other));
+                }
             }
             move_to(&mut tx, Some(row.value.status), packet.status);
             tx.replace(&PAYOUTS, &row, &packet).append(Events::stored(owner, &event));

@@ -321,6 +321,11 @@ impl<'s> Code<'s> {
         self.tokens.get(at).map(|token| token.kind)
     }
 
+    /// Returns the line of a token, from 1.
+    pub(super) fn line(&self, at: usize) -> usize {
+        self.source[..self.tokens[at].start].matches('\n').count() + 1
+    }
+
     /// Returns the text of a token, which is empty after the last one.
     pub(super) fn text(&self, at: usize) -> &'s str {
         self.tokens.get(at).map_or("", |token| token.text(self.source))

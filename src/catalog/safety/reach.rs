@@ -38,7 +38,7 @@ pub fn reaches(source: &str) -> Vec<ContextMember> {
     for at in 0..code.tokens.len() {
         let Some((name, capability)) = code.reach(at, &context) else { continue };
         if found.iter().all(|reach| reach.name != name) {
-            let line = source[..code.tokens[at].start].matches('\n').count() + 1;
+            let line = code.line(at);
             found.push(ContextMember { name, capability, line });
         }
     }
@@ -52,7 +52,7 @@ pub fn reaches(source: &str) -> Vec<ContextMember> {
 pub fn line_of_code_from_strings(source: &str) -> Option<usize> {
     let code = Code::new(source);
     let at = (0..code.tokens.len()).find(|at| code.makes_code(*at))?;
-    Some(source[..code.tokens[at].start].matches('\n').count() + 1)
+    Some(code.line(at))
 }
 
 /// A habit from Cloudflare Workers that fails here.
@@ -79,8 +79,7 @@ pub fn workers_habits(source: &str) -> Vec<(WorkersHabit, usize)> {
     };
     let waits = (0..code.tokens.len()).find(waits);
     let found = [(WorkersHabit::ThirdParameter, third), (WorkersHabit::WaitUntil, waits)];
-    let line = |at: usize| source[..code.tokens[at].start].matches('\n').count() + 1;
-    found.into_iter().filter_map(|(habit, at)| Some((habit, line(at?)))).collect()
+    found.into_iter().filter_map(|(habit, at)| Some((habit, code.line(at?)))).collect()
 }
 
 /// The form of a handler's second parameter.

@@ -126,7 +126,7 @@ fn short_answers_have_a_reserve() {
 fn few_addresses_cannot_take_the_reserve_of_connections() {
     const FEW: usize = 2;
     let address = |n: usize| format!("192.0.2.{n}");
-    let quota = Quota::with_reserve_for(FEW, Some(64), Some(16));
+    let quota = Quota::with_reserve_for(Some(64), Some(16), FEW);
     let mut hoards: Vec<_> = (0..64).map(|n| share(&quota, &address(n / 16))).collect();
     assert_eq!(hoards.iter_mut().filter_map(|hoard| hoard.take(1).ok()).count(), 56);
     let crowded = |n: usize| quota.is_crowded_by(address(n).parse().unwrap());
@@ -137,6 +137,6 @@ fn few_addresses_cannot_take_the_reserve_of_connections() {
     drop((hoards, newcomer));
     assert!(!crowded(0));
     // Without a limit per address, one address has everything.
-    let alone = Quota::with_reserve_for(FEW, Some(64), None);
+    let alone = Quota::with_reserve_for(Some(64), None, FEW);
     assert_eq!((share(&alone, ONE).take(64), alone.is_crowded_by(ONE.parse().unwrap())), (Ok(()), false));
 }

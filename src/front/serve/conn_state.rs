@@ -148,6 +148,11 @@ impl CloseReason {
     }
 }
 
+/// Takes what was counted. Mostly, that is nothing.
+fn take(counted: &AtomicU32) -> u32 {
+    if counted.load(Relaxed) == 0 { 0 } else { counted.swap(0, Relaxed) }
+}
+
 impl ConnState {
     pub(super) fn new() -> Arc<Self> {
         let conn = Self::default();
@@ -176,7 +181,7 @@ impl ConnState {
 
     /// Takes the cost of rejected requests, in overhead frames.
     pub(super) fn take_forfeited(&self) -> u32 {
-        if self.forfeited.load(Relaxed) == 0 { 0 } else { self.forfeited.swap(0, Relaxed) }
+        take(&self.forfeited)
     }
 
     /// Counts a chunk of an HTTP/1 body that carries next to nothing.
@@ -186,7 +191,7 @@ impl ConnState {
 
     /// Takes the cost of such chunks, in overhead frames.
     pub(super) fn take_chunks(&self) -> u32 {
-        if self.chunks.load(Relaxed) == 0 { 0 } else { self.chunks.swap(0, Relaxed) }
+        take(&self.chunks)
     }
 
     /// Records that more frames arrived than the connection and its address can send.

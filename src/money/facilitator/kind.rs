@@ -15,6 +15,7 @@ use std::{
 use alloy_primitives::{Address, Bytes, U64};
 use alloy_sol_types::SolCall as _;
 use clap::ValueEnum;
+use futures_util::future::OptionFuture;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -243,12 +244,7 @@ impl FacilitatorSite<'_> {
         let expected = format!("the node answers in {} ms, and serves this chain", started.elapsed().as_millis());
         let signer = gas_key.map(signer_of).transpose();
         let signer = signer.map_err(|error| (error.to_string(), "set TOLLHOUSE_GAS_KEY_FILE to a file with a key"))?;
-        let gas = async {
-            match signer {
-                Some(signer) => Some(node_check::gas_account(&node, signer).await),
-                None => None,
-            }
-        };
+        let gas = OptionFuture::from(signer.map(|signer| node_check::gas_account(&node, signer)));
         let (estimated, follows, gas) = tokio::join!(self.estimate(&node), node_check::follows_chain(&node), gas);
         Ok(ReachReport { no_estimate: estimated.err(), node: Some(follows), gas, ..passing(expected) })
     }
