@@ -6,7 +6,7 @@ use tollhouse_api::{
 };
 use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, not_suspended};
-use tollhouse_money::payout::{DecidedPayout, Packet, PayoutError, PayoutSettings, PayoutStatus};
+use tollhouse_money::payout::{DecidedPayout, Packet, PayoutSettings, PayoutStatus};
 
 use crate::{
     Admin, Answer, Body, ForBuilder, ForBuilderReadOnly, HeaderMap, Http, Json, JsonResult, PageLimit, Route, Services, State,
