@@ -209,7 +209,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     (
         "src/money/payments/unpaid_runs.rs",
         Line("unpaid runs, those under way among them"),
-        &["Unwritten", "addresses", "customers", "earned", "payers", "tools"],
+        &["Unwritten", "addresses", "customers", "earned", "networks", "payers", "tools"],
     ),
     ("src/money/payments/verdicts.rs", Line("payments that were valid, and with which no run began"), &["Verdicts"]),
     ("src/money/payments/unsent.rs", Line("unpaid runs, those under way among them"), &["counts"]),

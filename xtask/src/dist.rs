@@ -81,10 +81,10 @@ fn release_binaries(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf),
     let flags = flags.join("\u{1f}");
     let mut worker = workers::cargo(engine, &["build", "--release", "--locked", "--package", "tollhouse-worker"])?;
     shell::run_with_progress(&format!("building the worker ({engine})"), worker.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
-    let mut host = shell::cargo(&["build", "--release", "--locked", "--package", "tollhouse", "--bin", "tollhouse"]);
+    let mut host = shell::cargo(&["build", "--profile", "packaged", "--locked", "--package", "tollhouse", "--bin", "tollhouse"]);
     shell::run_with_progress("building the host", host.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
-    let built = paths::target().join("release");
-    stripped(&built.join("tollhouse"), &built.join("tollhouse-worker"), folder)
+    let target = paths::target();
+    stripped(&target.join("packaged/tollhouse"), &target.join("release/tollhouse-worker"), folder)
 }
 
 fn stripped(host: &Path, worker: &Path, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {

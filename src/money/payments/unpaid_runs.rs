@@ -16,8 +16,9 @@
 //!
 //! A tool's limit applies to payers who have not paid for that tool recently. So payers with fresh addresses cannot run
 //! a tool endlessly, and they do not shut out anyone who has paid. Half of the limit is reserved for addresses without
-//! unpaid runs. Runs on credit have a limit of their own, of the same size, because anyone can make fresh addresses.
-//! More of them can be in flight, because their price is held.
+//! unpaid runs, in IPv6 networks (/48) without unpaid runs: such a network costs little and has 65,536 addresses of a
+//! caller. Runs on credit have a limit of their own, of the same size, because anyone can make fresh addresses. More of
+//! them can be in flight, because their price is held.
 //!
 //! Hosts of one store tell each other of failures a moment later, and of runs in flight never. So a host counts what it
 //! has begun recently once for each host, unless the payer has paid here often enough to cover it.
@@ -25,29 +26,32 @@
 mod account;
 mod customers;
 mod earned;
+mod permit;
 #[cfg(test)]
 mod tests;
 
 use std::{
     collections::{HashMap, HashSet},
     hash::Hash,
-    net::IpAddr,
+    net::{IpAddr, Ipv6Addr},
     num::NonZeroU32,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
 };
 
 use tokio::time::Instant;
 use tollhouse_base::lock::Lock;
-use tollhouse_telemetry::counters::UNPAID_RUNS;
 use tollhouse_tool::{MicroUsd, Slug};
 
-pub(super) use self::account::{KnownFunds, Standing};
 use self::{
     account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW},
     earned::{Allowance, Earned},
+};
+pub(super) use self::{
+    account::{KnownFunds, Standing},
+    permit::RunPermit,
 };
 use super::{
     run_limits::{RunLimit, RunLimitReached},
@@ -59,8 +63,8 @@ use crate::{CallTerms, FailedRuns};
 /// Maximum number of concurrent runs of a payer whose balance is unknown, before its first paid run.
 const MAX_UNPROVEN_AT_ONCE: u32 = 8;
 
-/// Maximum number of payers, of addresses and of tools that are remembered. Beyond it, those that failed least are
-/// forgotten.
+/// Maximum number of payers, of addresses, of networks and of tools that are remembered. Beyond it, those that failed
+/// least are forgotten.
 const MAX_KEYS: usize = 16_384;
 
 /// Maximum number of remembered histories of a payer with a tool, and of a payer or an address with an owner.
@@ -117,6 +121,8 @@ type EarnedKey = (Party, String);
 struct Accounts {
     payers: HashMap<String, RunAccount>,
     addresses: HashMap<IpAddr, RunAccount>,
+    /// By the first address of an IPv6 /48. These accounts have no limit.
+    networks: HashMap<Ipv6Addr, RunAccount>,
     tools: HashMap<ToolKey, ToolAccount>,
     customers: HashMap<(String, Slug), Customer>,
     earned: HashMap<EarnedKey, Earned>,
@@ -132,19 +138,6 @@ pub(super) struct UnpaidRunLimiter {
     hosts: Arc<AtomicU32>,
     started: Instant,
     accounts: Lock<Accounts>,
-}
-
-/// A run's slot among those that may fail. If it is dropped, the run does not count.
-#[derive(Debug)]
-#[must_use]
-pub(super) struct RunPermit {
-    throttle: Arc<UnpaidRunLimiter>,
-    pub(super) running: RunParties,
-    /// Whether the payer has paid for this tool more often than it has such runs in flight.
-    is_customer: bool,
-    /// Whether it was counted as unpaid when its caller canceled it.
-    is_canceled: AtomicBool,
-    is_over: bool,
 }
 
 impl UnpaidRunLimiter {
@@ -172,7 +165,7 @@ impl UnpaidRunLimiter {
         }
         accounts.begin(&self.limits, &running, is_customer, now);
         drop(accounts);
-        Ok(RunPermit { throttle: Arc::clone(self), running, is_customer, is_canceled: AtomicBool::new(false), is_over: false })
+        Ok(RunPermit::new(Arc::clone(self), running, is_customer))
     }
 
     /// Corrects the count of a run that was found to be paid after it ended.
@@ -205,9 +198,10 @@ impl UnpaidRunLimiter {
     /// Forgets inactive parties, to bound memory.
     pub(super) fn prune_idle(&self) {
         let now = self.now();
-        let Accounts { payers, addresses, tools, customers, earned, .. } = &mut *self.accounts.lock();
+        let Accounts { payers, addresses, networks, tools, customers, earned, .. } = &mut *self.accounts.lock();
         payers.retain(|_, account| !account.is_quiet(now));
         addresses.retain(|_, account| !account.is_quiet(now));
+        networks.retain(|_, account| !account.is_quiet(now));
         tools.retain(|_, tool| !tool.is_quiet(now));
         customers.retain(|_, customer| !customer.is_quiet(now));
         earned.retain(|_, earned| !earned.is_quiet(now.elapsed));
@@ -219,13 +213,14 @@ impl UnpaidRunLimiter {
 }
 
 impl Accounts {
-    /// Returns the accounts of a run's payer and address.
+    /// Returns the accounts of a run's payer, address and network.
     fn of(&mut self, running: &RunParties) -> impl Iterator<Item = &mut RunAccount> {
         let address = running.from.and_then(|from| self.addresses.get_mut(&from));
-        [self.payers.get_mut(&running.payer), address].into_iter().flatten()
+        let network = running.network().and_then(|network| self.networks.get_mut(&network));
+        [self.payers.get_mut(&running.payer), address, network].into_iter().flatten()
     }
 
-    /// Returns the same accounts with their parties, and what all parties have earned.
+    /// Returns the accounts of the payer and the address with their parties, and what all parties have earned.
     fn with_earned(&mut self, running: &RunParties) -> (PartyAccounts<'_>, &mut HashMap<EarnedKey, Earned>) {
         let Self { payers, addresses, earned, .. } = self;
         let payer = payers.get_mut(&running.payer).map(|account| (Party::Payer(running.payer.clone()), account));
@@ -262,8 +257,9 @@ impl Accounts {
             return Ok(true);
         }
         if let (Some(max), Some(of_tool)) = (limits.of_tool, self.tools.get(&running.tool_key())) {
-            // An address with failed runs, or with runs that may fail, leaves half of the slots to others.
-            let is_clean = limits.of_address.is_none() || address.is_none_or(|address| address.is_clean(now));
+            // An address or network with failed runs, or with runs that may fail, leaves half of the slots to others.
+            let network = running.network().and_then(|network| self.networks.get(&network));
+            let is_clean = limits.of_address.is_none() || [address, network].into_iter().flatten().all(|account| account.is_clean(now));
             let positions = if is_clean { max.get() } else { max.get().div_ceil(2) };
             of_tool
                 .admit(positions, *funds == KnownFunds::Credit, hosts, now)
@@ -277,6 +273,9 @@ impl Accounts {
         self.of_payer(payer, limits, now).begin(now);
         if let Some(from) = from.filter(|_| limits.of_address.is_some()) {
             self.of_address(from, limits, now).begin(now);
+            if let Some(network) = network(from) {
+                self.of_network(network, now).begin(now);
+            }
         }
         if is_customer {
             if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
@@ -296,6 +295,11 @@ impl Accounts {
     fn of_address(&mut self, from: IpAddr, limits: &FailedRuns, now: ThrottleTime) -> &mut RunAccount {
         evict(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
         self.addresses.entry(from).or_insert_with(|| RunAccount::new(limits.of_address, now))
+    }
+
+    fn of_network(&mut self, network: Ipv6Addr, now: ThrottleTime) -> &mut RunAccount {
+        evict(&mut self.networks, &network, MAX_KEYS, |account| account.weight(now));
+        self.networks.entry(network).or_insert_with(|| RunAccount::new(None, now))
     }
 
     fn of_tool(&mut self, key: ToolKey, now: ThrottleTime) -> &mut ToolAccount {
@@ -356,6 +360,9 @@ impl Accounts {
                 account.credit_runs = account.credit_runs.saturating_sub(1);
             }
         }
+        if let Some(network) = running.network().and_then(|network| self.networks.get_mut(&network)) {
+            network.fail(price.0, now);
+        }
         self.unsent[PartyKind::Payers as usize].add(payer, 1, false);
         if let Some(from) = from {
             self.unsent[PartyKind::Addresses as usize].add(&from.to_string(), 1, false);
@@ -377,6 +384,9 @@ impl Accounts {
             let (adds, key) = (account.pay(price.0, now), (party, builder.clone()));
             evict(earned, &key, MAX_CUSTOMERS, |earned| earned.last);
             earned.entry(key).or_default().pay(price.0, adds, account.max_more, now.elapsed);
+        }
+        if let Some(network) = running.network().and_then(|network| self.networks.get_mut(&network)) {
+            network.pay(price.0, now);
         }
         let key = (payer.clone(), tool.clone());
         evict(&mut self.customers, &key, MAX_CUSTOMERS, |customer| (customer.in_flight, customer.last));
@@ -404,58 +414,20 @@ impl RunParties {
         Self { payer, tool, price, builder, from, funds, standing: Standing::New }
     }
 
+    fn network(&self) -> Option<Ipv6Addr> {
+        self.from.and_then(network)
+    }
+
     fn tool_key(&self) -> ToolKey {
         ToolKey { tool: self.tool.clone(), on_credit: self.funds == KnownFunds::Credit }
     }
 }
 
-impl RunPermit {
-    pub(super) fn paid(mut self) {
-        self.finish();
-        match *self.is_canceled.get_mut() {
-            true => self.throttle.settled_afterwards(&self.running),
-            false => self.throttle.accounts.lock().paid(&self.running, self.throttle.now()),
-        }
-    }
-
-    /// Counts the run as unpaid now, because its caller cancels it. Returns false if there are too many unpaid runs, not
-    /// counting those in flight. Then the run must go on.
-    pub(super) fn cancel(&self) -> bool {
-        let throttle = &self.throttle;
-        let canceled = throttle.accounts.lock().cancel(&throttle.limits, &self.running, self.is_customer, throttle.hosts(), throttle.now());
-        self.is_canceled.fetch_or(canceled, Ordering::Relaxed);
-        canceled
-    }
-
-    /// Records that the run was not paid for.
-    pub(super) fn failed(mut self, reason: &'static str) {
-        UNPAID_RUNS.count([reason]);
-        self.finish();
-        if !*self.is_canceled.get_mut() {
-            self.throttle.accounts.lock().failed(&self.running, self.is_customer, self.throttle.now());
-        }
-    }
-
-    /// Records that the facilitator did not serve the run's settlement. That counts as unpaid unless it `is_excusable`
-    /// and its payer, its address and its tool have an excuse left.
-    pub(super) fn unserved(mut self, is_excusable: bool) {
-        let throttle = Arc::clone(&self.throttle);
-        match is_excusable && throttle.accounts.lock().take_excuse(&throttle.limits, &self.running, throttle.now()) {
-            true => self.finish(),
-            false => self.failed("refused"),
-        }
-    }
-
-    fn finish(&mut self) {
-        if !std::mem::replace(&mut self.is_over, true) {
-            self.throttle.accounts.lock().end(&self.running, self.is_customer);
-        }
-    }
-}
-
-impl Drop for RunPermit {
-    fn drop(&mut self) {
-        self.finish();
+/// Returns the first address of the IPv6 /48 of an address.
+fn network(address: IpAddr) -> Option<Ipv6Addr> {
+    match address {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(address) => Some(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80))),
     }
 }
 

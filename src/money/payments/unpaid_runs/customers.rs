@@ -6,7 +6,9 @@ use tollhouse_base::gcra::Tally;
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
 use tollhouse_tool::Slug;
 
-use super::{MAX_CUSTOMERS, MAX_KEYS, PartyKind, RunParties, Standing, ToolKey, UnpaidRunLimiter, Unwritten, account::Customer, evict};
+use super::{
+    MAX_CUSTOMERS, MAX_KEYS, PartyKind, RunParties, Standing, ToolKey, UnpaidRunLimiter, Unwritten, account::Customer, evict, network,
+};
 use crate::payments::{Payments, gas::Burner};
 
 const CUSTOMERS: Table<(u64, String), ()> = schema::CUSTOMERS.holding();
@@ -97,6 +99,9 @@ impl Tally for SharedFailures {
             PartyKind::Addresses => {
                 let (Ok(address), Some(_)) = (name.parse(), limits.of_address) else { return };
                 accounts.of_address(address, limits, now).fail_elsewhere(used, now);
+                if let Some(network) = network(address) {
+                    accounts.of_network(network, now).fail_elsewhere(used, now);
+                }
             }
             PartyKind::Tools => {
                 let Some(key) = ToolKey::of_shared(name) else { return };

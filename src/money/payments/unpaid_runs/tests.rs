@@ -332,6 +332,36 @@ async fn half_of_a_tools_places_are_for_addresses_without_unpaid_runs() {
     assert_eq!(bound(&throttle, &from("f", "one", 4)), Some(RunLimit::Tool("one".parse().unwrap())), "of all there are four");
 }
 
+/// Regression test: 200 addresses of one /48 closed a tool to new payers for a minute.
+#[tokio::test(start_paused = true)]
+async fn half_of_a_tools_places_are_for_networks_without_unpaid_runs() {
+    let full = Some(RunLimit::Tool("one".parse().unwrap()));
+    let from = |payer: &str, address: &str| RunParties { from: Some(address.parse().unwrap()), ..running(payer, "one") };
+    for ends in [
+        |run: RunPermit| Some(run),
+        |run: RunPermit| {
+            run.failed("failed");
+            None
+        },
+    ] {
+        let (throttle, mut in_flight) = (throttle(30, 60, 4), Vec::new());
+        in_flight.push(ends(throttle.begin(from("a", "2001:db8:1:1::")).unwrap()));
+        in_flight.push(ends(throttle.begin(from("b", "2001:db8:1:2::")).unwrap()));
+        assert_eq!(bound(&throttle, &from("c", "2001:db8:1:3::")), full, "the same /48");
+        assert_eq!(bound(&throttle, &from("c", "2001:db8:2:3::")), None, "another one");
+        assert_eq!(bound(&throttle, &from("c", "192.0.2.1")), None);
+        let (one, other) = (&throttle, self::throttle(30, 60, 4));
+        for ((_, reported), (_, received)) in one.tallies().into_iter().zip(other.tallies()) {
+            reported.take_used(100).into_iter().for_each(|(name, used)| received.used_elsewhere(&name, used));
+        }
+        let expected = full.clone().filter(|_| in_flight.iter().all(Option::is_none));
+        assert_eq!(bound(&other, &from("c", "2001:db8:1:3::")), expected, "other hosts learn of failures");
+        in_flight.into_iter().flatten().for_each(RunPermit::paid);
+        advance(2 * WINDOW).await;
+        assert_eq!(bound(&throttle, &from("c", "2001:db8:1:3::")), None);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn unpaid_runs_at_one_host_count_at_the_others() {
     let (one, other) = (throttle(3, 0, 5), throttle(3, 0, 5));
@@ -432,17 +462,23 @@ async fn remembered_payers_addresses_and_tools_are_bounded() {
     ["one", "two"].into_iter().for_each(|tool| fail(&throttle, from("worst", tool, 1)));
     for n in 0..MAX_KEYS + MAX_KEYS / 4 {
         let [_, b, c, d] = u32::try_from(n).unwrap().to_be_bytes();
-        fail(&throttle, RunParties { from: Some([10, b, c, d].into()), ..running(&format!("payer-{n}"), &format!("tool-{n}")) });
+        for address in
+            [[10, b, c, d].into(), Ipv6Addr::from_bits(u128::from_be_bytes([0x20, 1, 0, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])).into()]
+        {
+            fail(&throttle, RunParties { from: Some(address), ..running(&format!("payer-{n}"), &format!("tool-{n}")) });
+        }
     }
     {
         let accounts = throttle.accounts.lock();
-        assert!(accounts.payers.len() <= MAX_KEYS && accounts.addresses.len() <= MAX_KEYS && accounts.tools.len() <= MAX_KEYS);
+        assert!(accounts.payers.len() <= MAX_KEYS && accounts.addresses.len() <= MAX_KEYS);
+        assert!(accounts.networks.len() <= MAX_KEYS && accounts.tools.len() <= MAX_KEYS);
     }
     assert_eq!(bound(&throttle, &running("worst", "other")), Some(RunLimit::Payer), "the key with most failures stays");
     advance(2 * WINDOW + Duration::from_secs(60 * 60)).await;
     throttle.prune_idle();
     let accounts = throttle.accounts.lock();
-    assert_eq!((accounts.payers.len(), accounts.addresses.len(), accounts.tools.len(), accounts.customers.len()), (0, 0, 0, 0));
+    assert_eq!((accounts.payers.len(), accounts.addresses.len(), accounts.networks.len()), (0, 0, 0));
+    assert_eq!((accounts.tools.len(), accounts.customers.len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
