@@ -1,4 +1,4 @@
-// TextEncoder, TextDecoder, atob, btoa, and DOMException, which they and others throw.
+// TextEncoder, TextDecoder, atob and btoa.
 "use strict";
 
 ((parts) => {
@@ -6,48 +6,6 @@
   const { Boolean, Error, ErrorPrototype, ObjectDefineProperty, RangeError, RegExpPrototypeExec, SafeRegExp, String,
     StringPrototypeCharCodeAt, TypeError, TypedArrayPrototypeSet,
     TypedArrayPrototypeSubarray, Uint8Array } = parts.primordials;
-
-  const CODES = {
-    __proto__: null, IndexSizeError: 1, HierarchyRequestError: 3, InvalidCharacterError: 5, NotFoundError: 8, NotSupportedError: 9,
-    InvalidStateError: 11, SyntaxError: 12, InvalidAccessError: 15, TypeMismatchError: 17, SecurityError: 18, NetworkError: 19,
-    AbortError: 20, QuotaExceededError: 22, TimeoutError: 23, DataCloneError: 25,
-  };
-
-  /** Names of the error codes, as constants of the class and of its objects. */
-  const CONSTANTS = [
-    "INDEX_SIZE_ERR", "DOMSTRING_SIZE_ERR", "HIERARCHY_REQUEST_ERR", "WRONG_DOCUMENT_ERR", "INVALID_CHARACTER_ERR", "NO_DATA_ALLOWED_ERR",
-    "NO_MODIFICATION_ALLOWED_ERR", "NOT_FOUND_ERR", "NOT_SUPPORTED_ERR", "INUSE_ATTRIBUTE_ERR", "INVALID_STATE_ERR", "SYNTAX_ERR",
-    "INVALID_MODIFICATION_ERR", "NAMESPACE_ERR", "INVALID_ACCESS_ERR", "VALIDATION_ERR", "TYPE_MISMATCH_ERR", "SECURITY_ERR", "NETWORK_ERR",
-    "ABORT_ERR", "URL_MISMATCH_ERR", "QUOTA_EXCEEDED_ERR", "TIMEOUT_ERR", "INVALID_NODE_TYPE_ERR", "DATA_CLONE_ERR",
-  ];
-
-  class DOMException extends Error {
-    #name;
-    constructor(message = "", name = "Error") {
-      super(String(message));
-      const cause = typeof name === "object" && name !== null ? name : undefined;
-      this.#name = cause === undefined ? String(name) : cause.name === undefined ? "Error" : String(cause.name);
-      if (cause?.cause !== undefined) {
-        ObjectDefineProperty(this, "cause", { __proto__: null, value: cause.cause, writable: true, configurable: true });
-      }
-    }
-    static {
-      parts.isDOMException = (value) => #name in value;
-    }
-    get name() {
-      return this.#name;
-    }
-    get code() {
-      return CODES[this.#name] ?? 0;
-    }
-  }
-  for (let i = 0; i < CONSTANTS.length; i++) {
-    for (const holder of [DOMException, DOMException.prototype]) {
-      ObjectDefineProperty(holder, CONSTANTS[i], { __proto__: null, value: i + 1, writable: false, enumerable: true, configurable: false });
-    }
-  }
-  parts.tag(DOMException.prototype, "DOMException");
-  ObjectDefineProperty(DOMException.prototype, "toString", { __proto__: null, value: ErrorPrototype.toString, configurable: true, writable: true });
 
   class TextEncoder {
     get encoding() {
@@ -135,8 +93,6 @@
 
   parts.tag(TextEncoder.prototype, "TextEncoder");
   parts.tag(TextDecoder.prototype, "TextDecoder");
-  parts.DOMException = DOMException;
-  defineGlobal("DOMException", DOMException);
   defineGlobal("TextEncoder", TextEncoder);
   defineGlobal("TextDecoder", TextDecoder);
   defineGlobal("atob", atob);

@@ -195,7 +195,7 @@
   }
 
   function copyException(value, seen) {
-    const result = new DOMException(value.message, value.name);
+    const result = parts.copyException(value);
     seen.set(value, result);
     if (typeof value.stack === "string") {
       ObjectDefineProperty(result, "stack", { __proto__: null, value: value.stack, writable: true, enumerable: false, configurable: true });

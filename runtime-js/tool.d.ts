@@ -1352,6 +1352,55 @@ declare var DOMException: {
 };
 
 /**
+ * The error of a limit on an amount, for example of `crypto.getRandomValues`.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   crypto.getRandomValues(new Uint8Array(100_000));
+ * } catch (error) {
+ *   if (error instanceof QuotaExceededError) ctx.log.warn("too much", { quota: error.quota });
+ * }
+ * ```
+ */
+interface QuotaExceededError extends DOMException {
+  /** The limit, or null if it is not known. */
+  readonly quota: number | null;
+  /** The requested amount, or null if it is not known. */
+  readonly requested: number | null;
+}
+declare var QuotaExceededError: {
+  readonly prototype: QuotaExceededError;
+  /** Creates an error. Throws a `RangeError` for a negative amount, and for one below the quota. */
+  new (message?: string, options?: { quota?: number; requested?: number }): QuotaExceededError;
+  readonly INDEX_SIZE_ERR: number;
+  readonly DOMSTRING_SIZE_ERR: number;
+  readonly HIERARCHY_REQUEST_ERR: number;
+  readonly WRONG_DOCUMENT_ERR: number;
+  readonly INVALID_CHARACTER_ERR: number;
+  readonly NO_DATA_ALLOWED_ERR: number;
+  readonly NO_MODIFICATION_ALLOWED_ERR: number;
+  readonly NOT_FOUND_ERR: number;
+  readonly NOT_SUPPORTED_ERR: number;
+  readonly INUSE_ATTRIBUTE_ERR: number;
+  readonly INVALID_STATE_ERR: number;
+  readonly SYNTAX_ERR: number;
+  readonly INVALID_MODIFICATION_ERR: number;
+  readonly NAMESPACE_ERR: number;
+  readonly INVALID_ACCESS_ERR: number;
+  readonly VALIDATION_ERR: number;
+  readonly TYPE_MISMATCH_ERR: number;
+  readonly SECURITY_ERR: number;
+  readonly NETWORK_ERR: number;
+  readonly ABORT_ERR: number;
+  readonly URL_MISMATCH_ERR: number;
+  readonly QUOTA_EXCEEDED_ERR: number;
+  readonly TIMEOUT_ERR: number;
+  readonly INVALID_NODE_TYPE_ERR: number;
+  readonly DATA_CLONE_ERR: number;
+};
+
+/**
  * Calls a function once, after `ms` milliseconds. Returns the number of the timer.
  *
  * `ms`: from 1 to 2,147,483,647. Default: 1. Other values count as 1. `args` are passed to the

@@ -9,6 +9,7 @@ mod ended;
 mod fuzz;
 mod harness;
 mod hostile;
+mod interfaces;
 mod jail;
 mod loading;
 mod logs;
