@@ -2,19 +2,14 @@
 "use strict";
 
 ((parts) => {
-  const { define, defineGlobal, ops } = parts;
-  const { ArrayPrototypeSort, JSONParse, JSONStringify, ObjectKeys, String, StringPrototypeSlice, StringPrototypeStartsWith,
-    StringPrototypeToWellFormed, SymbolIterator, TypeError } = parts.primordials;
+  const { define, defineInterface, definePairs, needArguments, ops, usvString } = parts;
+  const { ArrayPrototypeSort, JSONParse, JSONStringify, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, SafeMap, StringPrototypeSlice,
+    StringPrototypeStartsWith, SymbolIterator, TypeError } = parts.primordials;
 
   /** Parts of a URL, numbered as in src/ops/url.rs. */
   const HREF = 0, PROTOCOL = 1, USERNAME = 2, PASSWORD = 3, HOST = 4, HOSTNAME = 5, PORT = 6, PATHNAME = 7, SEARCH = 8, HASH = 9, ORIGIN = 10;
 
   let paramsOf;
-
-  /**
-   * Converts a name or value. A lone surrogate becomes U+FFFD, in stored text and in search text.
-   */
-  const text = (value) => StringPrototypeToWellFormed(String(value));
 
   class URLSearchParams {
     #rows = [];
@@ -22,57 +17,59 @@
     #changed = undefined;
 
     constructor(init = "") {
-      if (init === null || typeof init !== "object") {
-        const query = text(init);
+      if (init === null || (typeof init !== "object" && typeof init !== "function")) {
+        const query = usvString(init);
         this.#rows = parse(StringPrototypeStartsWith(query, "?") ? StringPrototypeSlice(query, 1) : query);
-      } else if (#rows in init) {
-        for (let i = 0; i < init.#rows.length; i++) this.#push(init.#rows[i][0], init.#rows[i][1]);
-      } else if (typeof init[SymbolIterator] === "function") {
-        for (const row of init) {
-          const pair = [...row];
-          if (pair.length !== 2) throw new TypeError("a row must be a name and a value");
-          this.#push(pair[0], pair[1]);
-        }
-      } else {
-        const names = ObjectKeys(init);
-        for (let i = 0; i < names.length; i++) this.#push(names[i], init[names[i]]);
+        return;
+      }
+      const iterator = init[SymbolIterator];
+      if (iterator === undefined || iterator === null) {
+        this.#rows = recordRows(init);
+        return;
+      }
+      if (typeof iterator !== "function") throw new TypeError("the rows must be iterable");
+      for (const row of init) {
+        if (row === null || (typeof row !== "object" && typeof row !== "function")) throw new TypeError("a row must be a name and a value");
+        const pair = [...row];
+        if (pair.length !== 2) throw new TypeError("a row must be a name and a value");
+        this.#push(usvString(pair[0]), usvString(pair[1]));
       }
     }
     get size() {
       return this.#rows.length;
     }
     append(name, value) {
-      this.#push(name, value);
+      this.#push(usvString(name), usvString(value));
       this.#changed?.();
     }
     delete(name, value = undefined) {
-      const key = text(name);
-      const held = value === undefined ? undefined : text(value);
+      const key = usvString(name);
+      const held = value === undefined ? undefined : usvString(value);
       this.#keep((row) => row[0] !== key || (held !== undefined && row[1] !== held));
       this.#changed?.();
     }
     get(name) {
-      const key = text(name);
+      const key = usvString(name);
       for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === key) return this.#rows[i][1];
       return null;
     }
     getAll(name) {
-      const key = text(name);
+      const key = usvString(name);
       const found = [];
       for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === key) define(found, found.length, this.#rows[i][1]);
       return found;
     }
     has(name, value = undefined) {
-      const key = text(name);
-      const held = value === undefined ? undefined : text(value);
+      const key = usvString(name);
+      const held = value === undefined ? undefined : usvString(value);
       for (let i = 0; i < this.#rows.length; i++) {
         if (this.#rows[i][0] === key && (held === undefined || this.#rows[i][1] === held)) return true;
       }
       return false;
     }
     set(name, value) {
-      const key = text(name);
-      const held = text(value);
+      const key = usvString(name);
+      const held = usvString(value);
       let replaced = false;
       this.#keep((row) => {
         if (row[0] !== key) return true;
@@ -88,21 +85,6 @@
       ArrayPrototypeSort(this.#rows, (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
       this.#changed?.();
     }
-    forEach(callback, self) {
-      for (let i = 0; i < this.#rows.length; i++) callback.call(self, this.#rows[i][1], this.#rows[i][0], this);
-    }
-    *entries() {
-      for (let i = 0; i < this.#rows.length; i++) yield [this.#rows[i][0], this.#rows[i][1]];
-    }
-    *keys() {
-      for (let i = 0; i < this.#rows.length; i++) yield this.#rows[i][0];
-    }
-    *values() {
-      for (let i = 0; i < this.#rows.length; i++) yield this.#rows[i][1];
-    }
-    [SymbolIterator]() {
-      return this.entries();
-    }
     toString() {
       return this.#text();
     }
@@ -117,7 +99,7 @@
       return ops.op_params_serialize(JSONStringify(rows));
     }
     #push(name, value) {
-      define(this.#rows, this.#rows.length, [text(name), text(value)]);
+      define(this.#rows, this.#rows.length, [name, value]);
     }
     #keep(wanted) {
       const rows = [];
@@ -130,6 +112,7 @@
       parts.searchText = (params) => params.#text();
       paramsOf = {
         __proto__: null,
+        rows: (params) => params.#rows,
         bind: (params, changed) => {
           params.#changed = changed;
         },
@@ -138,6 +121,28 @@
         },
       };
     }
+  }
+
+  /**
+   * Returns the enumerable members of a record as rows. Names that differ only in lone surrogates are
+   * one name.
+   */
+  function recordRows(record) {
+    const rows = [];
+    const byName = new SafeMap();
+    const keys = ReflectOwnKeys(record);
+    for (let i = 0; i < keys.length; i++) {
+      if (!ReflectGetOwnPropertyDescriptor(record, keys[i])?.enumerable) continue;
+      const name = usvString(keys[i]);
+      const value = usvString(record[keys[i]]);
+      const row = byName.get(name);
+      if (row === undefined) {
+        const added = [name, value];
+        byName.set(name, added);
+        define(rows, rows.length, added);
+      } else row[1] = value;
+    }
+    return rows;
   }
 
   function parse(query) {
@@ -152,23 +157,22 @@
     #params = undefined;
 
     constructor(url, base = undefined) {
-      const held = read(url, base);
-      if (held === undefined) throw new TypeError(`\`${String(url)}\` is not a URL`);
-      this.#held = held;
+      needArguments("URL", 1, arguments.length);
+      this.#held = readOrThrow(url, base);
     }
     static canParse(url, base = undefined) {
-      return read(url, base) !== undefined;
+      return read(usvString(url), baseOf(base)) !== undefined;
     }
     static parse(url, base = undefined) {
-      return URL.canParse(url, base) ? new URL(url, base) : null;
+      const text = usvString(url);
+      const baseText = baseOf(base);
+      return read(text, baseText) === undefined ? null : new URL(text, baseText);
     }
     get href() {
       return this.#held[HREF];
     }
     set href(value) {
-      const held = read(value, undefined);
-      if (held === undefined) throw new TypeError(`\`${String(value)}\` is not a URL`);
-      this.#held = held;
+      this.#held = readOrThrow(value, undefined);
       this.#refresh();
     }
     get origin() {
@@ -233,7 +237,7 @@
       if (this.#params === undefined) {
         const params = new URLSearchParams();
         paramsOf.replace(params, this.#held[SEARCH]);
-        paramsOf.bind(params, () => this.#set(SEARCH, params.toString()));
+        paramsOf.bind(params, () => this.#set(SEARCH, parts.searchText(params)));
         this.#params = params;
       }
       return this.#params;
@@ -245,7 +249,7 @@
       return this.#held[HREF];
     }
     #set(part, value) {
-      const held = ops.op_url_set(this.#held[HREF], part, String(value));
+      const held = ops.op_url_set(this.#held[HREF], part, usvString(value));
       if (held !== "") this.#held = JSONParse(held);
     }
     #refresh() {
@@ -253,13 +257,21 @@
     }
   }
 
+  const baseOf = (base) => (base === undefined ? undefined : usvString(base));
+
   function read(url, base) {
-    const held = base === undefined ? ops.op_url_parse(String(url)) : ops.op_url_join(String(url), String(base));
+    const held = base === undefined ? ops.op_url_parse(url) : ops.op_url_join(url, base);
     return held === "" ? undefined : JSONParse(held);
   }
 
-  parts.tag(URLSearchParams.prototype, "URLSearchParams");
-  parts.tag(URL.prototype, "URL");
-  defineGlobal("URL", URL);
-  defineGlobal("URLSearchParams", URLSearchParams);
+  function readOrThrow(url, base) {
+    const text = usvString(url);
+    const held = read(text, baseOf(base));
+    if (held === undefined) throw new TypeError(`\`${text}\` is not a URL`);
+    return held;
+  }
+
+  definePairs(URLSearchParams, paramsOf.rows);
+  defineInterface(URLSearchParams);
+  defineInterface(URL);
 })(globalThis.__tollhouse);

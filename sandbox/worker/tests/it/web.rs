@@ -41,6 +41,43 @@ fn search_params_keep_order_and_repeats() {
 }
 
 #[test]
+fn search_params_are_built_and_iterated_as_the_standard_says() {
+    assert_eq!(
+        value(
+            "const t = (f) => { try { return f() } catch (e) { return e.name } };
+             const make = (init) => [...new URLSearchParams(init)], own = new URLSearchParams('a=1'); own[Symbol.iterator] = function* () { yield ['b', '2']; };
+             const live = new URLSearchParams('a=1&b=2&c=3'), seen = []; for (const [name] of live) { seen.push(name); live.delete(name); }
+             const each = []; live.forEach(function (value, name, params) { each.push([this.self, name, params === live]); live.delete('d'); }, { self: 1 });
+             const iterator = live.entries(), prototype = Object.getPrototypeOf(iterator), rows = new URLSearchParams('a=1&a=2&b=1'); rows.delete('a', '1'); rows.delete('b', undefined);
+             return [make({ 'x\\ud800': 1, 'x\\udbff': 2, y: '\\udc00' }), make(own), make([['a', 1]]), make(new Map([['m', 1]])), make(Object.create({ inherited: 1 })), make(Object.assign(() => {}, { f: 1 })), make(null),
+               t(() => make({ [Symbol('s')]: 1 })), t(() => make([['a']])), t(() => make([1])), t(() => make({ [Symbol.iterator]: 1 })), seen, each,
+               [prototype[Symbol.toStringTag], Object.getPrototypeOf(prototype) === Iterator.prototype, Object.keys(prototype), iterator[Symbol.iterator]() === iterator, t(() => prototype.next.call({})), t(() => prototype.next.call(rows.keys()).value)],
+               URLSearchParams.prototype.entries === URLSearchParams.prototype[Symbol.iterator], String(rows), [rows.has('a', '2'), rows.has('a', 1), rows.has('a', undefined)], t(() => live.forEach(1)), t(() => live.get())];"
+        ),
+        json!([
+            [["x\u{fffd}", "2"], ["y", "\u{fffd}"]], [["b", "2"]], [["a", "1"]], [["m", "1"]], [], [["f", "1"]], [["null", ""]],
+            "TypeError", "TypeError", "TypeError", "TypeError", ["a", "c"], [[1, "b", true]],
+            ["URLSearchParams Iterator", true, ["next"], true, "TypeError", "a"],
+            true, "a=2", [true, false, true], "TypeError", "TypeError"
+        ])
+    );
+}
+
+#[test]
+fn attributes_of_urls_convert_what_is_assigned() {
+    assert_eq!(
+        value(
+            "const t = (f) => { try { return f() } catch (e) { return e.name } };
+             const u = new URL('https://a.example/x?q=1#h'), { searchParams } = u; Reflect.set(u, 'searchParams', 1); Reflect.set(u, 'origin', 'x');
+             u.hash = { toString: () => 'z' }; u.search = '?r=\\ud800'; const shown = [u.hash, searchParams.get('r'), u.searchParams === searchParams, u.origin];
+             u.href = 'https://b.example/?s=2'; searchParams.delete('s'); URLSearchParams.prototype.toString = () => 'bent'; searchParams.append('v', '1');
+             return [shown, u.href, t(() => { u.href = 'nope'; }), u.host, t(() => { u.port = Symbol(); }), URL.parse('x', 'nope'), t(() => URL.parse()), t(() => new URL('/x', 'nope')), URL.canParse('x', undefined), URL.canParse('/x', u)];"
+        ),
+        json!([["#z", "\u{fffd}", true, "https://a.example"], "https://b.example/?v=1", "TypeError", "b.example", "TypeError", null, "TypeError", "TypeError", false, true])
+    );
+}
+
+#[test]
 fn text_is_encoded_and_decoded() {
     assert_eq!(
         value(
