@@ -48,7 +48,9 @@
     const keys = ReflectOwnKeys(holder);
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i];
-      if (typeof key !== "string" || key === "constructor" || key === "prototype" || key === "length" || key === "name") continue;
+      if (typeof key !== "string" || key === "constructor") continue;
+      // Properties of every function.
+      if (typeof holder === "function" && (key === "prototype" || key === "length" || key === "name")) continue;
       const descriptor = ReflectGetOwnPropertyDescriptor(holder, key);
       ObjectSetPrototypeOf(descriptor, null);
       if (!descriptor.configurable) continue;

@@ -4,9 +4,8 @@
 "use strict";
 
 ((parts) => {
-  const { define } = parts;
   const { Date, DatePrototype, DatePrototypeToString, ObjectDefineProperty, ObjectFreeze, ReflectApply, ReflectConstruct,
-    ReflectGetOwnPropertyDescriptor, String, DateParse, DateUTC } = parts.primordials;
+    ReflectGetOwnPropertyDescriptor, DateParse, DateUTC } = parts.primordials;
 
   let nowMs = 0;
   let startMs = 0;
@@ -14,11 +13,12 @@
   const clock = {
     __proto__: null,
     now: () => nowMs,
+    /** Returns the start of the call. */
+    origin: () => startMs,
     /** Begins a call. */
     start: (ms) => {
       nowMs = ms;
       startMs = ms;
-      entries = [];
     },
     /** Advances the clock after an answer to an op. */
     advance: (ms) => {
@@ -61,58 +61,6 @@
     });
   }
 
-  /** Maximum stored marks and measures of a call. The next one replaces all of them. */
-  const MAX_ENTRIES = 1_000;
-  let entries = [];
-
-  function record(name, entryType, startTime, duration, detail) {
-    const entry = ObjectFreeze({ name, entryType, startTime, duration, detail });
-    if (entries.length >= MAX_ENTRIES) entries = [];
-    define(entries, entries.length, entry);
-    return entry;
-  }
-
-  function filterEntries(matches) {
-    const found = [];
-    for (let i = 0; i < entries.length; i++) if (matches(entries[i])) define(found, found.length, entries[i]);
-    return found;
-  }
-
-  /** Returns a time for `measure`: the last mark with a name, or a number. */
-  function timeOf(given, otherwise) {
-    if (given === undefined) return otherwise;
-    if (typeof given === "number") return given;
-    for (let i = entries.length - 1; i >= 0; i--) {
-      if (entries[i].entryType === "mark" && entries[i].name === String(given)) return entries[i].startTime;
-    }
-    throw new parts.DOMException(`there is no mark \`${String(given)}\``, "SyntaxError");
-  }
-
-  const performance = {
-    now: () => nowMs - startMs,
-    get timeOrigin() {
-      return startMs;
-    },
-    mark: (name, options = undefined) => record(String(name), "mark", options?.startTime ?? nowMs - startMs, 0, options?.detail ?? null),
-    measure: (name, from = undefined, to = undefined) => {
-      const options = from !== null && typeof from === "object" ? from : { __proto__: null, start: from, end: to };
-      const start = timeOf(options.start, 0);
-      return record(String(name), "measure", start, timeOf(options.end, nowMs - startMs) - start, options.detail ?? null);
-    },
-    clearMarks: (name = undefined) => {
-      entries = filterEntries((entry) => entry.entryType !== "mark" || (name !== undefined && entry.name !== String(name)));
-    },
-    clearMeasures: (name = undefined) => {
-      entries = filterEntries((entry) => entry.entryType !== "measure" || (name !== undefined && entry.name !== String(name)));
-    },
-    getEntries: () => filterEntries(() => true),
-    getEntriesByName: (name, type = undefined) => filterEntries((entry) => entry.name === String(name) && (type === undefined || entry.entryType === type)),
-    getEntriesByType: (type) => filterEntries((entry) => entry.entryType === String(type)),
-    toJSON: () => ({ timeOrigin: startMs }),
-  };
-  parts.tag(performance, "Performance");
-
   parts.clock = clock;
   parts.defineGlobal("Date", FrozenDate);
-  parts.defineGlobal("performance", performance);
 })(globalThis.__tollhouse);

@@ -88,7 +88,7 @@
   class QuotaExceededError extends DOMException {
     #quota;
     #requested;
-    constructor(message = "", options = {}) {
+    constructor(message = "", options = undefined) {
       const { quota, requested } = dictionary(options, "QuotaExceededError");
       super(message, "QuotaExceededError");
       this.#quota = amount(quota, "the quota");
@@ -107,7 +107,10 @@
       /** Returns a copy of an exception, for `structuredClone`. */
       parts.copyException = (error) => {
         if (!(#quota in error)) return new DOMException(messageOf(error), nameOf(error));
-        return new QuotaExceededError(messageOf(error), { __proto__: null, quota: error.#quota ?? undefined, requested: error.#requested ?? undefined });
+        const copy = new QuotaExceededError(messageOf(error));
+        copy.#quota = error.#quota;
+        copy.#requested = error.#requested;
+        return copy;
       };
     }
   }

@@ -2,24 +2,35 @@
 "use strict";
 
 ((parts) => {
-  const { defineGlobal, ops } = parts;
-  const { Boolean, Error, ErrorPrototype, ObjectDefineProperty, RangeError, RegExpPrototypeExec, SafeRegExp, String,
-    StringPrototypeCharCodeAt, TypeError, TypedArrayPrototypeSet,
-    TypedArrayPrototypeSubarray, Uint8Array } = parts.primordials;
+  const { DOMException, defineInterface, defineOperation, dictionary, domString, ops, usvString } = parts;
+  const { Boolean, RangeError, RegExpPrototypeExec, SafeRegExp, StringPrototypeCharCodeAt, StringPrototypeSlice, TypeError,
+    TypedArrayPrototypeGetLength, TypedArrayPrototypeGetSymbolToStringTag, TypedArrayPrototypeSet, TypedArrayPrototypeSubarray,
+    Uint8Array } = parts.primordials;
 
   class TextEncoder {
+    /** Only marks the objects of this class. */
+    #own;
+
     get encoding() {
+      this.#own;
       return "utf-8";
     }
     encode(text = "") {
-      return ops.op_text_encode(String(text));
+      this.#own;
+      return ops.op_text_encode(usvString(text));
     }
     encodeInto(text, target) {
-      const source = String(text);
-      let read = source.length;
+      this.#own;
+      const given = usvString(text);
+      if (TypedArrayPrototypeGetSymbolToStringTag(target) !== "Uint8Array") {
+        throw new TypeError("the target of `TextEncoder.encodeInto` must be a Uint8Array");
+      }
+      const room = TypedArrayPrototypeGetLength(target);
+      // Each code unit has at least one byte.
+      const source = StringPrototypeSlice(given, 0, room);
       let bytes = ops.op_text_encode(source);
-      const room = target.length;
-      if (bytes.length > room) {
+      let read = source.length;
+      if (TypedArrayPrototypeGetLength(bytes) > room) {
         // Cut at a character boundary, then count the code units before it.
         let end = room;
         while (end > 0 && (bytes[end] & 0xc0) === 0x80) end--;
@@ -27,7 +38,7 @@
         read = ops.op_text_decode(bytes, true).length;
       }
       TypedArrayPrototypeSet(target, bytes);
-      return { read, written: bytes.length };
+      return { read, written: TypedArrayPrototypeGetLength(bytes) };
     }
   }
 
@@ -42,11 +53,13 @@
     #decoder = 0;
 
     constructor(label = "utf-8", options = undefined) {
-      const encoding = ops.op_encoding_name(String(label));
-      if (typeof encoding !== "string") throw new RangeError(`the encoding \`${String(label)}\` is not available`);
+      const name = domString(label);
+      const { fatal, ignoreBOM } = dictionary(options, "TextDecoder");
+      const encoding = ops.op_encoding_name(name);
+      if (typeof encoding !== "string") throw new RangeError(`the encoding \`${name}\` is not available`);
       this.#encoding = encoding;
-      this.#fatal = Boolean(options?.fatal);
-      this.#ignoreBOM = Boolean(options?.ignoreBOM);
+      this.#fatal = Boolean(fatal);
+      this.#ignoreBOM = Boolean(ignoreBOM);
     }
     get encoding() {
       return this.#encoding;
@@ -58,9 +71,10 @@
       return this.#ignoreBOM;
     }
     decode(input = undefined, options = undefined) {
+      this.#decoder;
       const bytes = input === undefined ? EMPTY : parts.bytesOf(input);
       if (bytes === undefined) throw new TypeError("the data to decode must be an ArrayBuffer or a view of one");
-      const text = this.#text(bytes, !options?.stream);
+      const text = this.#text(bytes, !dictionary(options, "TextDecoder.decode").stream);
       if (typeof text !== "string") throw new TypeError(`the bytes are not ${this.#encoding}`);
       return text;
     }
@@ -76,7 +90,7 @@
   const WIDE = new SafeRegExp(/[^\x00-\xff]/);
 
   function btoa(data) {
-    const text = String(data);
+    const text = domString(data);
     if (RegExpPrototypeExec(WIDE, text) !== null) {
       throw new DOMException("a character is outside of Latin1", "InvalidCharacterError");
     }
@@ -86,15 +100,13 @@
   }
 
   function atob(data) {
-    const text = ops.op_base64_decode(String(data));
+    const text = ops.op_base64_decode(domString(data));
     if (text === undefined || text === null) throw new DOMException("the text is not base64", "InvalidCharacterError");
     return text;
   }
 
-  parts.tag(TextEncoder.prototype, "TextEncoder");
-  parts.tag(TextDecoder.prototype, "TextDecoder");
-  defineGlobal("TextEncoder", TextEncoder);
-  defineGlobal("TextDecoder", TextDecoder);
-  defineGlobal("atob", atob);
-  defineGlobal("btoa", btoa);
+  defineInterface(TextEncoder);
+  defineInterface(TextDecoder);
+  defineOperation(atob);
+  defineOperation(btoa);
 })(globalThis.__tollhouse);

@@ -29,9 +29,9 @@
       }
       if (typeof iterator !== "function") throw new TypeError("the rows must be iterable");
       for (const row of init) {
-        if (row === null || (typeof row !== "object" && typeof row !== "function")) throw new TypeError("a row must be a name and a value");
-        const pair = [...row];
-        if (pair.length !== 2) throw new TypeError("a row must be a name and a value");
+        const isObject = (typeof row === "object" && row !== null) || typeof row === "function";
+        const pair = isObject ? [...row] : undefined;
+        if (pair?.length !== 2) throw new TypeError("a row must be a name and a value");
         this.#push(usvString(pair[0]), usvString(pair[1]));
       }
     }

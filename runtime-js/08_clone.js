@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { DOMException, define, defineGlobal, isError } = parts;
+  const { DOMException, define, defineOperation, isError } = parts;
   const P = parts.primordials;
   const { ArrayIsArray, ArrayBufferIsView, BigIntPrototypeValueOf, BooleanPrototypeValueOf, NumberPrototypeValueOf, Object, ObjectDefineProperty, ObjectGetPrototypeOf,
     ObjectKeys, ObjectPrototypeToString, ReflectGetOwnPropertyDescriptor, SafeMap, String, StringPrototypeSlice, StringPrototypeValueOf,
@@ -20,7 +20,6 @@
   }
 
   function structuredClone(value, options = undefined) {
-    if (arguments.length === 0) throw new TypeError("structuredClone needs a value");
     const seen = new SafeMap();
     const transfer = options?.transfer;
     if (transfer !== undefined && transfer !== null) {
@@ -219,5 +218,5 @@
     return result;
   }
 
-  defineGlobal("structuredClone", structuredClone);
+  defineOperation(structuredClone);
 })(globalThis.__tollhouse);

@@ -4,8 +4,8 @@
 "use strict";
 
 ((parts) => {
-  const { DOMException, defineGlobal, ops } = parts;
-  const { ObjectDefineProperty, String, StringPrototypeToUpperCase, TypeError, TypedArrayPrototypeGetBuffer,
+  const { DOMException, QuotaExceededError, construct, defineGlobal, defineInterface, domString, ops, refuseConstruction } = parts;
+  const { ArrayBufferIsView, ObjectDefineProperty, StringPrototypeToUpperCase, TypeError, TypedArrayPrototypeGetBuffer,
     TypedArrayPrototypeGetSymbolToStringTag, Uint32Array, Uint8Array } = parts.primordials;
 
   const INTEGERS = { __proto__: null, Int8Array: 1, Uint8Array: 1, Uint8ClampedArray: 1, Int16Array: 1, Uint16Array: 1, Int32Array: 1,
@@ -15,35 +15,56 @@
   /** Maximum length of one request, as the standard says. */
   const RANDOM_BYTES = 65536;
 
-  const subtle = {
+  class SubtleCrypto {
+    #own;
+    constructor() {
+      refuseConstruction(arguments[0], "use `crypto.subtle`");
+    }
     async digest(algorithm, data) {
-      const given = typeof algorithm === "object" && algorithm !== null ? algorithm.name : algorithm;
-      const digest = DIGESTS[StringPrototypeToUpperCase(String(given))];
-      if (digest === undefined) throw new DOMException(`the digest \`${String(given)}\` is not available`, "NotSupportedError");
+      this.#own;
+      const isObject = (typeof algorithm === "object" && algorithm !== null) || typeof algorithm === "function";
+      const given = isObject ? algorithm.name : algorithm;
+      if (isObject && given === undefined) throw new TypeError("the algorithm must have a name");
+      const name = domString(given);
+      const digest = DIGESTS[StringPrototypeToUpperCase(name)];
+      if (digest === undefined) throw new DOMException(`the digest \`${name}\` is not available`, "NotSupportedError");
       const bytes = parts.bytesOf(data);
       if (bytes === undefined) throw new TypeError("the data to digest must be an ArrayBuffer or a view of one");
       return TypedArrayPrototypeGetBuffer(ops.op_digest(digest, bytes));
-    },
-  };
+    }
+  }
 
-  parts.tag(subtle, "SubtleCrypto");
+  const subtle = construct(SubtleCrypto);
 
-  const crypto = {
+  class Crypto {
+    #own;
+    constructor() {
+      refuseConstruction(arguments[0], "use `crypto`");
+    }
+    get subtle() {
+      this.#own;
+      return subtle;
+    }
     getRandomValues(array) {
-      const name = array === null || typeof array !== "object" ? undefined : TypedArrayPrototypeGetSymbolToStringTag(array);
-      if (INTEGERS[name] === undefined) throw new DOMException("the array must be one of integers", "TypeMismatchError");
+      this.#own;
+      if (!ArrayBufferIsView(array)) throw new TypeError("the array must be one of integers");
+      const kind = TypedArrayPrototypeGetSymbolToStringTag(array);
+      if (kind === undefined || INTEGERS[kind] === undefined) {
+        throw new DOMException("the array must be one of integers", "TypeMismatchError");
+      }
       const bytes = parts.bytesOf(array);
-      if (bytes.length > RANDOM_BYTES) throw new DOMException(`at most ${RANDOM_BYTES} bytes at once`, "QuotaExceededError");
+      if (bytes.length > RANDOM_BYTES) {
+        const amounts = { __proto__: null, quota: RANDOM_BYTES, requested: bytes.length };
+        throw new QuotaExceededError(`at most ${RANDOM_BYTES} bytes at once`, amounts);
+      }
       ops.op_random(bytes);
       return array;
-    },
+    }
     randomUUID() {
+      this.#own;
       return ops.op_uuid();
-    },
-    subtle: parts.freeze(subtle),
-  };
-
-  parts.tag(crypto, "Crypto");
+    }
+  }
 
   /** Number of random words that are drawn at once. Each number needs two. */
   const WORDS = 256;
@@ -64,5 +85,7 @@
   };
   ObjectDefineProperty(Math, "random", { __proto__: null, value: math.random, writable: true, enumerable: false, configurable: true });
 
-  defineGlobal("crypto", crypto);
+  defineInterface(SubtleCrypto);
+  defineInterface(Crypto);
+  defineGlobal("crypto", construct(Crypto));
 })(globalThis.__tollhouse);

@@ -3,7 +3,7 @@
 "use strict";
 
 ((parts) => {
-  const { ops, timed } = parts;
+  const { defineOperation, ops, timed } = parts;
   const { Number, NumberIsNaN, PromisePrototypeThen, PromiseResolve, ReflectApply, SafeMap, TypeError } = parts.primordials;
 
   const LONGEST_MS = 2147483647;
@@ -63,9 +63,23 @@
   parts.forgetTimers = () => {
     if (set.size !== 0) set.clear();
   };
-  parts.defineGlobal("setTimeout", (callback, ms, ...args) => start(callback, ms, args, false));
-  parts.defineGlobal("setInterval", (callback, ms, ...args) => start(callback, ms, args, true));
-  parts.defineGlobal("clearTimeout", clear);
-  parts.defineGlobal("clearInterval", clear);
-  parts.defineGlobal("queueMicrotask", queueMicrotask);
+  const operations = {
+    setTimeout(callback, ms = undefined, ...args) {
+      return start(callback, ms, args, false);
+    },
+    setInterval(callback, ms = undefined, ...args) {
+      return start(callback, ms, args, true);
+    },
+    clearTimeout(timer = undefined) {
+      clear(timer);
+    },
+    clearInterval(timer = undefined) {
+      clear(timer);
+    },
+  };
+  defineOperation(operations.setTimeout);
+  defineOperation(operations.setInterval);
+  defineOperation(operations.clearTimeout);
+  defineOperation(operations.clearInterval);
+  defineOperation(queueMicrotask);
 })(globalThis.__tollhouse);

@@ -24,7 +24,7 @@
     [["require", "module", "exports", "__dirname", "__filename"], MODULE],
     [["process"], "settings and secrets are in `ctx.env`, and a handler ends by returning or throwing"],
     [["Deno", "Bun"], "a handler has `req`, `ctx` and the web globals that `tool.d.ts` lists"],
-    [["window", "document", "navigator", "location", "alert", "confirm", "prompt", "localStorage", "sessionStorage", "indexedDB", "caches"], PAGE],
+    [["window", "document", "location", "alert", "confirm", "prompt", "localStorage", "sessionStorage", "indexedDB", "caches"], PAGE],
     [["global"], "use globalThis"],
     [["setImmediate"], "use queueMicrotask or setTimeout"],
     [["WebAssembly"], STRINGS],

@@ -57,11 +57,12 @@
     const names = ObjectKeys(globals);
     for (let i = 0; i < names.length; i++) {
       ObjectDefineProperty(globalThis, names[i], {
-        __proto__: null, value: globals[names[i]], writable: true, enumerable: false, configurable: true,
+        __proto__: null, value: globals[names[i]], writable: true, enumerable: names[i] in parts.operations, configurable: true,
       });
     }
     ObjectDefineProperty(globalThis, "eval", { __proto__: null, value: refusedEval, writable: true, enumerable: false, configurable: true });
     ObjectDefineProperty(globalThis, "self", { __proto__: null, value: globalThis, writable: true, enumerable: false, configurable: true });
+    parts.bindGlobal(globalThis);
     globalThis.Function = denyCode(ObjectGetPrototypeOf(function () {}), "Function");
     denyCode(ObjectGetPrototypeOf(async function () {}), "AsyncFunction");
     denyCode(ObjectGetPrototypeOf(function* () {}), "GeneratorFunction");
@@ -193,6 +194,7 @@
     // A late answer to an earlier call must not wake anything in this one.
     const running = parts.beginCall(id);
     parts.forgetTimers();
+    parts.forgetEntries();
     drive(running, head, body, granted);
   }
 
@@ -228,7 +230,7 @@
     return `${message}\n${stack}`;
   }
 
-  parts.uncaught = (error) => {
+  parts.logUncaught = (error) => {
     const { message, stack } = describe(error);
     ops.op_log(3, `uncaught: ${stack === "" ? message : stack}`, "");
   };

@@ -1054,7 +1054,7 @@ interface Crypto {
   /**
    * Fills an array of integers with random values, and returns it.
    *
-   * Throws a `DOMException` (`QuotaExceededError`) for more than 65,536 bytes.
+   * Throws a `QuotaExceededError` for more than 65,536 bytes.
    */
   getRandomValues<
     T extends
@@ -1089,6 +1089,12 @@ interface SubtleCrypto {
    */
   digest(algorithm: string | { name: string }, data: ToolBytes): Promise<ArrayBuffer>;
 }
+declare var Crypto: {
+  readonly prototype: Crypto;
+};
+declare var SubtleCrypto: {
+  readonly prototype: SubtleCrypto;
+};
 /** Random values and digests. */
 declare var crypto: Crypto;
 
@@ -1115,6 +1121,10 @@ interface Event {
   readonly composed: boolean;
   /** Whether a listener canceled the event. */
   readonly defaultPrevented: boolean;
+  /** False if a listener canceled the event. Assigning false cancels it, like `preventDefault`. */
+  returnValue: boolean;
+  /** Whether propagation was stopped. Assigning true stops it, like `stopPropagation`. */
+  cancelBubble: boolean;
   /** The target to which the event was dispatched, or null before that. */
   readonly target: EventTarget | null;
   /** The same as `target`. */
@@ -1129,12 +1139,14 @@ interface Event {
   readonly isTrusted: boolean;
   /** Returns the target while listeners run, otherwise an empty list. */
   composedPath(): EventTarget[];
-  /** Cancels the event, if it is `cancelable`: `dispatchEvent` then returns false. */
+  /** Cancels the event, if it is `cancelable` and the listener not `passive`. */
   preventDefault(): void;
-  /** Before the dispatch, prevents it. */
+  /** Before the dispatch, prevents it. In a capturing listener, skips those that do not capture. */
   stopPropagation(): void;
   /** Skips the remaining listeners. */
   stopImmediatePropagation(): void;
+  /** Sets type and options again, unless listeners run. */
+  initEvent(type: string, bubbles?: boolean, cancelable?: boolean): void;
   readonly NONE: number;
   readonly CAPTURING_PHASE: number;
   readonly AT_TARGET: number;
@@ -1171,6 +1183,8 @@ declare var Event: {
 interface CustomEvent<T = any> extends Event {
   /** The data. Default: null. */
   readonly detail: T;
+  /** Sets type, options and data again, unless listeners run. */
+  initCustomEvent(type: string, bubbles?: boolean, cancelable?: boolean, detail?: T): void;
 }
 declare var CustomEvent: {
   readonly prototype: CustomEvent;
@@ -1187,7 +1201,7 @@ type ToolEventListener = ((event: Event) => void) | { handleEvent(event: Event):
 /**
  * Sends events to listeners.
  *
- * A listener that throws adds a line to the log, and does not affect the others.
+ * A listener that throws is reported like `reportError` does, and does not affect the others.
  *
  * @example
  * ```ts
@@ -1200,12 +1214,13 @@ interface EventTarget {
   /**
    * Adds a listener, unless it was already added for this type.
    *
-   * `once`: removes it after the first event. `signal`: removes it when the signal aborts.
+   * `once`: removes it after the first event. `passive`: it cannot cancel events. `signal`: removes
+   * it when the signal aborts. Listeners with `capture` are called first.
    */
   addEventListener(
     type: string,
     listener: ToolEventListener | null,
-    options?: boolean | { capture?: boolean; once?: boolean; signal?: AbortSignal },
+    options?: boolean | { capture?: boolean; once?: boolean; passive?: boolean; signal?: AbortSignal },
   ): void;
   /** Removes a listener that was added with the same `capture`. */
   removeEventListener(type: string, listener: ToolEventListener | null, options?: boolean | { capture?: boolean }): void;
@@ -1216,6 +1231,90 @@ declare var EventTarget: {
   readonly prototype: EventTarget;
   /** Creates a target without listeners. */
   new (): EventTarget;
+};
+
+/**
+ * Adds a listener of the global object. The runtime dispatches `error`, an `ErrorEvent`, for
+ * exceptions of timers, listeners and microtasks, and for `reportError`.
+ *
+ * The log gets a line unless a listener cancels the event. Unhandled rejections are not reported.
+ *
+ * @example
+ * ```ts
+ * addEventListener("error", (event) => {
+ *   if (event instanceof ErrorEvent) ctx.log.error("in a timer", { reason: event.message });
+ *   event.preventDefault();
+ * });
+ * ```
+ */
+declare function addEventListener(
+  type: string,
+  listener: ToolEventListener | null,
+  options?: boolean | { capture?: boolean; once?: boolean; passive?: boolean; signal?: AbortSignal },
+): void;
+/**
+ * Removes a listener of the global object.
+ *
+ * @example
+ * ```ts
+ * const listener = () => ctx.log.error("in a timer");
+ * addEventListener("error", listener);
+ * removeEventListener("error", listener);
+ * ```
+ */
+declare function removeEventListener(type: string, listener: ToolEventListener | null, options?: boolean | { capture?: boolean }): void;
+/**
+ * Calls the listeners of the global object. Returns false if one of them canceled the event.
+ *
+ * @example
+ * ```ts
+ * addEventListener("ready", () => ctx.log.info("ready"));
+ * dispatchEvent(new Event("ready"));
+ * ```
+ */
+declare function dispatchEvent(event: Event): boolean;
+/**
+ * Reports an exception as if no code had caught it: to listeners of `error`, then to the log.
+ *
+ * @example
+ * ```ts
+ * reportError(new Error("the cache is unreadable"));
+ * ```
+ */
+declare function reportError(error: any): void;
+
+/**
+ * An exception that no code caught.
+ *
+ * @example
+ * ```ts
+ * const event = new ErrorEvent("error", { error: new Error("no"), message: "no" });
+ * dispatchEvent(event);
+ * ```
+ */
+interface ErrorEvent extends Event {
+  /** Name and message of the exception. */
+  readonly message: string;
+  /** As given to the constructor. Default: an empty string. */
+  readonly filename: string;
+  /** As given to the constructor. Default: 0. */
+  readonly lineno: number;
+  /** As given to the constructor. Default: 0. */
+  readonly colno: number;
+  /** The exception. */
+  readonly error: any;
+}
+declare var ErrorEvent: {
+  readonly prototype: ErrorEvent;
+  /** Creates an event. */
+  new (
+    type: string,
+    init?: ToolEventInit & { message?: string; filename?: string; lineno?: number; colno?: number; error?: any },
+  ): ErrorEvent;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
 };
 
 /**
@@ -1234,7 +1333,7 @@ interface AbortSignal extends EventTarget {
   readonly aborted: boolean;
   /** The reason, or undefined before the abort. */
   readonly reason: any;
-  /** A listener of `abort`. Default: null. */
+  /** A listener of `abort`. Default: null. Any other value than a function removes it. */
   onabort: ((event: Event) => void) | null;
   /** Throws the reason if the signal has aborted. */
   throwIfAborted(): void;
@@ -1249,6 +1348,7 @@ declare var AbortSignal: {
    * Returns a signal that aborts after this many milliseconds.
    *
    * The reason is a `DOMException` (`TimeoutError`). The signal counts as a timer of the call.
+   * Throws a `TypeError` for a negative number.
    */
   timeout(ms: number): AbortSignal;
 };
@@ -1525,7 +1625,7 @@ declare var console: Console;
  * const { duration } = performance.measure("rate", "request");
  * ```
  */
-interface Performance {
+interface Performance extends EventTarget {
   /** Returns the milliseconds since the call began. */
   now(): number;
   /** The start of the call, in milliseconds since 1970. */
@@ -1568,8 +1668,29 @@ interface ToolPerformanceEntry {
   /** The `detail` option. Default: null. */
   readonly detail: any;
 }
+declare var Performance: {
+  readonly prototype: Performance;
+};
 /** Times of the running call. */
 declare var performance: Performance;
+
+/**
+ * Names the runtime, for packages that ask.
+ *
+ * @example
+ * ```ts
+ * const onTollhouse = navigator.userAgent === "Tollhouse";
+ * ```
+ */
+interface Navigator {
+  /** Always `Tollhouse`. */
+  readonly userAgent: string;
+}
+declare var Navigator: {
+  readonly prototype: Navigator;
+};
+/** Names the runtime. */
+declare var navigator: Navigator;
 
 /** The global object, the same as `globalThis`. */
 declare var self: typeof globalThis;

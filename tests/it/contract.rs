@@ -169,7 +169,6 @@ async fn code_outside_the_contract_does_not_compile() {
         "WebSocket",
         "XMLHttpRequest",
         "localStorage",
-        "navigator",
         "setImmediate",
         "WebAssembly",
     ];

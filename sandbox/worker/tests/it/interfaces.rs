@@ -62,3 +62,82 @@ fn quota_errors_have_their_amounts() {
         ])
     );
 }
+
+/// Names the interfaces of the tests below, and returns a sample of each by name.
+const SAMPLES: &str = "const samples = { URL: new URL('http://a'), URLSearchParams: new URLSearchParams('a=1'), TextEncoder: new TextEncoder(), TextDecoder: new TextDecoder(), Event: new Event('x'),
+       CustomEvent: new CustomEvent('x'), EventTarget: new EventTarget(), AbortSignal: new AbortController().signal, AbortController: new AbortController(),
+       DOMException: new DOMException(), QuotaExceededError: new QuotaExceededError(), Crypto: crypto, SubtleCrypto: crypto.subtle, Performance: performance, Navigator: navigator };
+     const ofFunctions = ['length', 'name', 'prototype'];
+     const members = (holder) => Reflect.ownKeys(holder).filter((key) => typeof key === 'string' && key !== 'constructor' && !(typeof holder === 'function' && ofFunctions.includes(key)))
+       .map((key) => ({ key, ...Object.getOwnPropertyDescriptor(holder, key) }));
+     const t = (f) => { try { f(); return 'none'; } catch (e) { return e.name; } };";
+
+#[test]
+fn members_of_interfaces_are_enumerable_and_named() {
+    assert_eq!(
+        value(&format!(
+            "{SAMPLES} const wrong = [];
+             for (const name of Object.keys(samples)) for (const holder of [globalThis[name], globalThis[name].prototype]) for (const member of members(holder)) {{
+               if (!member.enumerable) wrong.push(`${{name}}.${{member.key}}`);
+               if (typeof member.value === 'function' && (member.value.name !== member.key || 'prototype' in member.value)) wrong.push(`${{name}}.${{member.key}} is named ${{member.value.name}}`);
+             }}
+             const global = (name) => {{ const {{ enumerable, writable, configurable }} = Object.getOwnPropertyDescriptor(globalThis, name); return [enumerable, writable, configurable]; }};
+             const lengths = [[URL, 1], [URL.canParse, 1], [URLSearchParams, 0], [URLSearchParams.prototype.append, 2], [URLSearchParams.prototype.has, 1], [TextEncoder.prototype.encodeInto, 2],
+               [TextDecoder.prototype.decode, 0], [Event, 1], [EventTarget.prototype.addEventListener, 2], [AbortSignal.timeout, 1], [crypto.subtle.digest, 2], [Crypto, 0], [atob, 1], [setTimeout, 1],
+               [clearTimeout, 0], [structuredClone, 1]].filter(([f, length]) => f.length !== length).map(([f]) => f.name);
+             return [wrong, global('URL'), global('atob'), lengths, [setInterval, clearInterval, queueMicrotask, btoa].map((f) => f.name)];"
+        )),
+        json!([[], [false, true, true], [true, true, true], [], ["setInterval", "clearInterval", "queueMicrotask", "btoa"]])
+    );
+}
+
+#[test]
+fn members_of_interfaces_reject_other_objects_and_missing_arguments() {
+    assert_eq!(
+        value(&format!(
+            "{SAMPLES} const wrong = [];
+             for (const [name, sample] of Object.entries(samples)) {{
+               for (const {{ key, value, get, set }} of members(globalThis[name].prototype)) {{
+                 for (const other of [{{}}, Object.create(globalThis[name].prototype), 1]) {{
+                   if (get && t(() => get.call(other)) !== 'TypeError') wrong.push(`get ${{name}}.${{key}}`);
+                   if (set && t(() => set.call(other, 'a')) !== 'TypeError') wrong.push(`set ${{name}}.${{key}}`);
+                   if (typeof value !== 'function') continue;
+                   const settled = () => {{ const p = value.call(other, 'a', 'b'); if (p instanceof Promise) p.then(() => wrong.push(`${{name}}.${{key}} resolved`), () => {{}}); else throw p; }};
+                   if (!['TypeError', 'none'].includes(t(settled))) wrong.push(`${{name}}.${{key}}`);
+                 }}
+                 if (typeof value === 'function' && value.length > 0) {{
+                   let rejected = false;
+                   const thrown = t(() => {{ const p = value.call(sample); if (p instanceof Promise) {{ rejected = true; p.catch(() => {{}}); }} }});
+                   if (thrown !== 'TypeError' && !rejected) wrong.push(`${{name}}.${{key}}() throws ${{thrown}}`);
+                 }}
+               }}
+             }}
+             await null;
+             return [wrong, [() => new Crypto(), () => new SubtleCrypto(), () => new Performance(), () => new Navigator(), () => new AbortSignal(), () => new (class extends Crypto {{}})(), () => URL('http://a'),
+               () => new URL(), () => Event('x'), () => new Event(), () => new TextDecoder('utf-8', 1), () => atob(), () => structuredClone(), () => setTimeout(), () => URL.canParse(),
+               () => new URL(Symbol()), () => new TextEncoder().encode(Symbol())].map(t)];"
+        )),
+        json!([[], vec!["TypeError"; 17]])
+    );
+}
+
+#[test]
+fn crypto_and_text_interfaces_follow_their_standards() {
+    assert_eq!(
+        value(
+            "const t = (f) => { try { return f() } catch (e) { return e.name } };
+             const caught = async (f) => { try { await f(); return 'none'; } catch (e) { return e.name; } };
+             const quota = (() => { try { crypto.getRandomValues(new Uint16Array(40_000)) } catch (e) { return [e.constructor === QuotaExceededError, e.quota, e.requested] } })();
+             const into = new Uint8Array(5);
+             return [quota, t(() => crypto.getRandomValues({})), t(() => crypto.getRandomValues(new DataView(new ArrayBuffer(1)))), t(() => crypto.getRandomValues(new Float32Array(1))),
+               await caught(() => crypto.subtle.digest('SHA-256')), await caught(() => crypto.subtle.digest({}, into)), await caught(() => SubtleCrypto.prototype.digest.call({}, 'SHA-256', into)),
+               t(() => new TextEncoder().encodeInto('a', new Int8Array(1))), t(() => new TextEncoder().encodeInto('a', new Uint16Array(1))), t(() => new TextEncoder().encodeInto('a', null)),
+               new TextEncoder().encodeInto('a\\ud800b\\u{1f600}', into), [...into], [...new TextEncoder().encode('\\ud800x')], new TextEncoder().encodeInto('', into),
+               navigator.userAgent, performance instanceof EventTarget, performance instanceof Performance, crypto instanceof Crypto, crypto.subtle === crypto.subtle, Object.keys(performance.toJSON())];"
+        ),
+        json!([
+            [true, 65536, 80000], "TypeError", "TypeMismatchError", "TypeMismatchError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError",
+            {"read": 3, "written": 5}, [97, 239, 191, 189, 98], [239, 191, 189, 120], {"read": 0, "written": 0}, "Tollhouse", true, true, true, true, ["timeOrigin"]
+        ])
+    );
+}

@@ -6,6 +6,7 @@
 mod calls;
 mod encoding;
 mod ended;
+mod events;
 mod fuzz;
 mod harness;
 mod hostile;
