@@ -111,7 +111,8 @@
     const stack = textOf(error, "stack");
     if (stack === "") return head;
     const message = textOf(error, "message");
-    return message !== "" && !StringPrototypeIncludes(stack, message) ? `${head}\n${stack}` : stack;
+    const hasHead = stack[0] !== " " && (message === "" || StringPrototypeIncludes(stack, message));
+    return hasHead ? stack : `${head}\n${stack}`;
   }
 
   /** Reads a property that can be a getter or a proxy trap. */
@@ -135,6 +136,9 @@
   parts.setReason = setReason;
   parts.describe = describe;
   /** Returns the full text of an error for a log. Only for errors. */
+  parts.errorTitle = titleOf;
+  parts.fullStack = fullStack;
+  parts.reasonsOf = reasonsOf;
   parts.explainError = (error) => `${fullStack(error)}${reasonsOf(error, [error])}`;
   parts.isError = isError;
 })(globalThis.__tollhouse);

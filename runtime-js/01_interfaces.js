@@ -63,9 +63,10 @@
   /**
    * Makes a class an interface of Web IDL and a global: its members are enumerable, its methods check
    * their arguments, and its objects have a string tag. Private fields make its members throw a
-   * TypeError for other objects. `constants` are names, numbered from `first`.
+   * TypeError for other objects. `shown` names the attributes that the console shows. `constants` are
+   * names, numbered from `first`.
    */
-  function defineInterface(Class, constants = [], first = 0) {
+  function defineInterface(Class, { shown = [], constants = [], first = 0 } = { __proto__: null }) {
     exposeMembers(Class, Class.name);
     exposeMembers(Class.prototype, Class.name);
     for (let i = 0; i < constants.length; i++) {
@@ -74,6 +75,7 @@
       ObjectDefineProperty(Class.prototype, constants[i], constant);
     }
     tag(Class.prototype, Class.name);
+    parts.showInterface(Class, shown);
     defineGlobal(Class.name, Class);
   }
 

@@ -118,6 +118,6 @@
   parts.isDOMException = isDOMException;
   parts.DOMException = DOMException;
   parts.QuotaExceededError = QuotaExceededError;
-  defineInterface(DOMException, CONSTANTS, 1);
+  defineInterface(DOMException, { constants: CONSTANTS, first: 1 });
   defineInterface(QuotaExceededError);
 })(globalThis.__tollhouse);

@@ -106,7 +106,7 @@
   }
 
   defineInterface(TextEncoder);
-  defineInterface(TextDecoder);
+  defineInterface(TextDecoder, { shown: ["encoding", "fatal", "ignoreBOM"] });
   defineOperation(atob);
   defineOperation(btoa);
 })(globalThis.__tollhouse);

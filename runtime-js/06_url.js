@@ -109,6 +109,7 @@
 
     static {
       parts.isSearchParams = (value) => value !== null && typeof value === "object" && #rows in value;
+      parts.searchRows = (params) => params.#rows;
       parts.searchText = (params) => params.#text();
       paramsOf = {
         __proto__: null,
@@ -273,5 +274,7 @@
 
   definePairs(URLSearchParams, paramsOf.rows);
   defineInterface(URLSearchParams);
-  defineInterface(URL);
+  defineInterface(URL, {
+    shown: ["href", "origin", "protocol", "username", "password", "host", "hostname", "port", "pathname", "search", "searchParams", "hash"],
+  });
 })(globalThis.__tollhouse);

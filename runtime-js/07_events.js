@@ -489,15 +489,18 @@
     ObjectSetPrototypeOf(global, prototype);
   };
   parts.uncaught = report;
+  /** Attributes that the console shows. */
+  const EVENT = ["type", "defaultPrevented", "cancelable", "timeStamp"];
+
   parts.isEvent = events.is;
   parts.isEventTarget = isTarget;
   parts.isAbortSignal = isSignal;
   parts.addAbortAlgorithm = addAbortAlgorithm;
-  defineInterface(Event, ["NONE", "CAPTURING_PHASE", "AT_TARGET", "BUBBLING_PHASE"]);
-  defineInterface(CustomEvent);
-  defineInterface(ErrorEvent);
+  defineInterface(Event, { shown: EVENT, constants: ["NONE", "CAPTURING_PHASE", "AT_TARGET", "BUBBLING_PHASE"] });
+  defineInterface(CustomEvent, { shown: [...EVENT, "detail"] });
+  defineInterface(ErrorEvent, { shown: [...EVENT, "message", "error"] });
   defineInterface(EventTarget);
-  defineInterface(AbortSignal);
-  defineInterface(AbortController);
+  defineInterface(AbortSignal, { shown: ["aborted"] });
+  defineInterface(AbortController, { shown: ["signal"] });
   defineOperation(reportError);
 })(globalThis.__tollhouse);

@@ -112,8 +112,8 @@
   parts.forgetEntries = () => {
     if (entries.length !== 0) entries = [];
   };
-  defineInterface(Performance);
-  defineInterface(Navigator);
+  defineInterface(Performance, { shown: ["timeOrigin"] });
+  defineInterface(Navigator, { shown: ["userAgent"] });
   defineGlobal("performance", construct(Performance));
   defineGlobal("navigator", construct(Navigator));
 })(globalThis.__tollhouse);

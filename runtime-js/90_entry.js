@@ -195,6 +195,7 @@
     const running = parts.beginCall(id);
     parts.forgetTimers();
     parts.forgetEntries();
+    parts.closeGroups();
     drive(running, head, body, granted);
   }
 

@@ -1555,7 +1555,8 @@ declare function queueMicrotask(callback: () => void): void;
 /**
  * Writes to the log of the running call, like `ctx.log`. Needs the capability `logs`.
  *
- * If the first value is a string, it can contain `%s`, `%d`, `%i`, `%f`, `%o`, `%O`, `%c` and `%%`.
+ * Shows values as Node.js does, in one line: `{ a: 1, m: Map(1) { 'k' => [ 2 ] } }`. If the first
+ * value is a string, it can contain `%s`, `%d`, `%i`, `%f`, `%o`, `%O`, `%c` and `%%`.
  *
  * @example
  * ```ts
@@ -1576,19 +1577,19 @@ interface Console {
   error(...values: any[]): void;
   /** Logs at level `debug`, with the stack. */
   trace(...values: any[]): void;
-  /** Logs a value at level `info`. Ignores the options. */
-  dir(value?: any, options?: any): void;
+  /** Logs a value at level `info`. `depth`: the levels of objects to show. Default: up to 32. */
+  dir(value?: any, options?: { depth?: number | null }): void;
   /** Logs at level `info`. */
   dirxml(...values: any[]): void;
-  /** Logs a value at level `info`, as JSON and not as a table. Ignores the columns. */
-  table(data?: any, columns?: any): void;
-  /** Logs at level `info`. Later lines are not indented. */
+  /** Logs a table at level `info`: up to 50 rows and 10 columns, in one line of the log. */
+  table(data?: any, columns?: readonly string[]): void;
+  /** Logs the values at level `info`, if there are any, and indents later lines of the console. */
   group(...values: any[]): void;
   /** The same as `group`. */
   groupCollapsed(...values: any[]): void;
-  /** Does nothing. */
+  /** Ends the last group. The end of the call ends all groups. */
   groupEnd(): void;
-  /** Does nothing. */
+  /** Ends all groups. */
   clear(): void;
   /** Logs at level `error` if the condition is false or missing. */
   assert(condition?: boolean, ...values: any[]): void;

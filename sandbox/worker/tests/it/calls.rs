@@ -228,7 +228,7 @@ fn logs_and_console_are_lines() {
         [
             (LogLevel::Info, "one", r#"{"a":1}"#),
             (LogLevel::Error, "TypeError: bad", ""),
-            (LogLevel::Info, r#"two {"b":[2]} 3n undefined"#, ""),
+            (LogLevel::Info, "two { b: [ 2 ] } 3n undefined", ""),
             (LogLevel::Debug, "d", ""),
         ]
     );
