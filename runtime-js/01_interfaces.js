@@ -4,7 +4,7 @@
 ((parts) => {
   const { defineGlobal, tag } = parts;
   const { NumberIsFinite, Number, ObjectDefineProperty, ObjectGetPrototypeOf, ObjectSetPrototypeOf, PromiseReject, ReflectApply,
-    ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, StringPrototypeToWellFormed, SymbolIterator,
+    ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, SafeMap, StringPrototypeToWellFormed, SymbolIterator,
     TypeError } = parts.primordials;
 
   const AsyncFunctionPrototype = ObjectGetPrototypeOf(async function () {});
@@ -60,6 +60,38 @@
     }
   }
 
+  /** Interfaces by prototype, with a getter that throws for objects of others. Some have none. */
+  const brands = new SafeMap();
+
+  function firstGetter(prototype) {
+    const keys = ReflectOwnKeys(prototype);
+    for (let i = 0; i < keys.length; i++) {
+      const { get } = ReflectGetOwnPropertyDescriptor(prototype, keys[i]);
+      if (get !== undefined) return get;
+    }
+    return undefined;
+  }
+
+  /** Maximum prototypes that are searched for an interface. */
+  const MAX_PROTOTYPES = 16;
+
+  /** Returns whether an object is one of an interface that has a getter. */
+  function isInterfaceObject(value) {
+    for (let holder = ObjectGetPrototypeOf(value), i = 0; holder !== null && i < MAX_PROTOTYPES; i++) {
+      const getter = brands.get(holder);
+      if (getter !== undefined) {
+        try {
+          ReflectApply(getter, value, []);
+          return true;
+        } catch {
+          return false;
+        }
+      }
+      holder = ObjectGetPrototypeOf(holder);
+    }
+    return false;
+  }
+
   /**
    * Makes a class an interface of Web IDL and a global: its members are enumerable, its methods check
    * their arguments, and its objects have a string tag. Private fields make its members throw a
@@ -75,6 +107,7 @@
       ObjectDefineProperty(Class.prototype, constants[i], constant);
     }
     tag(Class.prototype, Class.name);
+    brands.set(Class.prototype, firstGetter(Class.prototype));
     parts.showInterface(Class, shown);
     defineGlobal(Class.name, Class);
   }
@@ -174,6 +207,7 @@
   parts.needArguments = needArguments;
   parts.exposeMembers = exposeMembers;
   parts.defineInterface = defineInterface;
+  parts.isInterfaceObject = isInterfaceObject;
   parts.defineOperation = defineOperation;
   parts.refuseConstruction = refuseConstruction;
   parts.construct = construct;

@@ -171,7 +171,8 @@
     if (StringPrototypeStartsWith(source, "class")) {
       const parent = ObjectGetPrototypeOf(value);
       const base = typeof parent === "function" ? dataOf(parent, "name") : undefined;
-      return `[class ${shown ?? "(anonymous)"}${typeof base === "string" && base !== "" ? ` extends ${StringPrototypeSlice(base, 0, MAX_ITEMS)}` : ""}]`;
+      const extended = typeof base === "string" && base !== "" ? ` extends ${StringPrototypeSlice(base, 0, MAX_ITEMS)}` : "";
+      return `[class ${shown ?? "(anonymous)"}${extended}]`;
     }
     const kind = dataOf(ObjectGetPrototypeOf(value) ?? value, SymbolToStringTag) ?? "Function";
     return shown === undefined ? `[${String(kind)} (anonymous)]` : `[${String(kind)}: ${shown}]`;

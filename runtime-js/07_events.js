@@ -234,7 +234,7 @@
 
   class EventTarget {
     /** Rows of { type, listener, capture, once, passive, removed }, and the handlers of attributes. */
-    #state = { __proto__: null, rows: [], handlers: undefined };
+    #state = { rows: [], handlers: undefined };
 
     addEventListener(type, listener, options = undefined) {
       const state = stateOf(this ?? globalTarget);

@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { DOMException, define, defineOperation, isError } = parts;
+  const { DOMException, define, defineOperation, dictionary, isError } = parts;
   const P = parts.primordials;
   const { ArrayIsArray, ArrayBufferIsView, BigIntPrototypeValueOf, BooleanPrototypeValueOf, NumberPrototypeValueOf, Object, ObjectDefineProperty, ObjectGetPrototypeOf,
     ObjectKeys, ObjectPrototypeToString, ReflectGetOwnPropertyDescriptor, SafeMap, String, StringPrototypeSlice, StringPrototypeValueOf,
@@ -15,41 +15,85 @@
   for (const name of ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
     "Float16Array", "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array"]) VIEWS[name] = P[name] ?? globalThis[name];
 
+  /** Returns whether a value is an error of the engine, and not only an object with such a prototype. */
+  const isRealError = P.ErrorIsError ?? isError;
+
   function refuse(what) {
     throw new DOMException(`${what} cannot be cloned`, "DataCloneError");
   }
 
   function structuredClone(value, options = undefined) {
-    const seen = new SafeMap();
-    const transfer = options?.transfer;
-    if (transfer !== undefined && transfer !== null) {
-      for (const buffer of transfer) {
-        if (P.ObjectPrototypeIsPrototypeOf(P.ArrayBufferPrototype, buffer) !== true) refuse("what is not an ArrayBuffer");
-        if (seen.has(buffer)) refuse("a buffer transferred twice");
-        seen.set(buffer, undefined);
-      }
-      seen.forEach((_none, buffer) => seen.set(buffer, P.ArrayBufferPrototypeTransfer(buffer)));
-    }
-    return copy(value, seen);
+    const { transfer } = dictionary(options, "structuredClone");
+    if (transfer === undefined) return copy(value, { __proto__: null, seen: new SafeMap(), later: undefined });
+    return moveAndCopy(value, transfer);
   }
 
-  function copy(value, seen) {
+  /** Stands for a value that exists once the buffers are transferred: one of them, or a view of one. */
+  class Moved {
+    #make;
+    #value = undefined;
+    constructor(make) {
+      this.#make = make;
+    }
+    static resolve(value) {
+      if (value === null || typeof value !== "object" || !(#make in value)) return value;
+      return (value.#value ??= value.#make());
+    }
+    static is(value) {
+      return value !== null && typeof value === "object" && #make in value;
+    }
+  }
+  const { is: isMoved, resolve } = Moved;
+
+  /** Copies a value with the buffers in `transfer` moved. If the copy fails, no buffer is moved. */
+  function moveAndCopy(value, transfer) {
+    const state = { __proto__: null, seen: new SafeMap(), later: [] };
+    const buffers = [];
+    for (const buffer of transfer) {
+      if (!proves(P.ArrayBufferPrototypeGetByteLength, buffer)) refuse("in a transfer, a value that is not an ArrayBuffer");
+      if (state.seen.has(buffer)) refuse("a buffer that is transferred twice");
+      state.seen.set(buffer, new Moved(() => P.ArrayBufferPrototypeTransfer(buffer)));
+      define(buffers, buffers.length, buffer);
+    }
+    const copied = copy(value, state);
+    for (let i = 0; i < buffers.length; i++) if (isDetached(buffers[i])) refuse("a detached buffer");
+    for (let i = 0; i < buffers.length; i++) resolve(state.seen.get(buffers[i]));
+    for (let i = 0; i < state.later.length; i++) state.later[i]();
+    return resolve(copied);
+  }
+
+  /** Calls `write` with a copied value, and again if the value is to be moved first. */
+  function put(value, state, write) {
+    write(value);
+    if (isMoved(value)) define(state.later, state.later.length, () => write(resolve(value)));
+  }
+
+  /** Fills a copy: at once, or when the values to move exist. */
+  function fill(state, write) {
+    if (state.later === undefined) write();
+    else define(state.later, state.later.length, write);
+  }
+
+  /** Returns whether a buffer was transferred elsewhere: such buffers can have no view. */
+  const isDetached = (buffer) => !proves((value) => new P.Uint8Array(value, 0, 0), buffer);
+
+  function copy(value, state) {
     if (typeof value === "symbol") refuse("a symbol");
     if (typeof value === "function") refuse("a function");
     if (value === null || typeof value !== "object") return value;
-    const known = seen.get(value);
+    const known = state.seen.get(value);
     if (known !== undefined) return known;
     // The engine's own structured clone does not see through a proxy either.
     if (parts.ops.op_is_proxy(value)) refuse("a proxy");
-    if (ArrayIsArray(value)) return copyArray(value, seen);
-    if (ArrayBufferIsView(value)) return copyView(value, seen);
-    if (isError(value)) return parts.isDOMException(value) ? copyException(value, seen) : copyError(value, seen);
+    if (ArrayIsArray(value)) return copyArray(value, state);
+    if (ArrayBufferIsView(value)) return copyView(value, state);
+    if (isRealError(value)) return isError(value) && parts.isDOMException(value) ? copyException(value, state) : copyError(value, state);
     if (isPlatformObject(value)) refuse("a value of this kind");
     const name = kindOf(value);
     const copied = name === undefined ? undefined : KINDS[name];
-    if (copied === undefined) return copyObject(value, seen);
-    const result = copied(value, seen);
-    seen.set(value, result);
+    if (copied === undefined) return copyObject(value, state);
+    const result = copied(value, state);
+    state.seen.set(value, result);
     return result;
   }
 
@@ -68,7 +112,7 @@
     Symbol: refuseKind,
     Date: (value) => new parts.globals.Date(P.DatePrototypeGetTime(value)),
     RegExp: (value) => new P.RegExp(P.RegExpPrototypeGetSource(value), P.RegExpPrototypeGetFlags(value)),
-    ArrayBuffer: (value) => P.ArrayBufferPrototypeSlice(value, 0),
+    ArrayBuffer: copyBuffer,
     Map: copyMap,
     Set: copySet,
     WeakMap: refuseKind,
@@ -139,82 +183,99 @@
   /** Returns whether `value` is an object of the web platform that cannot be cloned. */
   function isPlatformObject(value) {
     return (
-      parts.isSearchParams(value) || parts.isURL(value) || parts.isEvent(value) || parts.isEventTarget(value) ||
-      parts.headerList(value) !== undefined || parts.responseHead(value) !== undefined
+      parts.isInterfaceObject(value) || parts.isEventTarget(value) || parts.headerList(value) !== undefined || parts.responseHead(value) !== undefined
     );
   }
 
-  function copyArray(value, seen) {
+  function copyMembers(value, result, state) {
+    state.seen.set(value, result);
+    const keys = ObjectKeys(value);
+    for (let i = 0; i < keys.length; i++) put(copy(value[keys[i]], state), state, (held) => define(result, keys[i], held));
+    return result;
+  }
+
+  function copyArray(value, state) {
     const result = [];
-    seen.set(value, result);
     result.length = value.length;
-    const keys = ObjectKeys(value);
-    for (let i = 0; i < keys.length; i++) define(result, keys[i], copy(value[keys[i]], seen));
+    return copyMembers(value, result, state);
+  }
+
+  function copyObject(value, state) {
+    return copyMembers(value, {}, state);
+  }
+
+  function copyBuffer(value) {
+    if (isDetached(value)) refuse("a detached buffer");
+    if (!P.ArrayBufferPrototypeGetResizable?.(value)) return P.ArrayBufferPrototypeSlice(value, 0);
+    const length = P.ArrayBufferPrototypeGetByteLength(value);
+    const result = new P.ArrayBuffer(length, { __proto__: null, maxByteLength: P.ArrayBufferPrototypeGetMaxByteLength(value) });
+    P.TypedArrayPrototypeSet(new P.Uint8Array(result), new P.Uint8Array(value));
     return result;
   }
 
-  function copyObject(value, seen) {
-    const result = {};
-    seen.set(value, result);
-    const keys = ObjectKeys(value);
-    for (let i = 0; i < keys.length; i++) define(result, keys[i], copy(value[keys[i]], seen));
-    return result;
-  }
-
-  function copyMap(value, seen) {
+  function copyMap(value, state) {
     const result = new P.Map();
-    seen.set(value, result);
+    state.seen.set(value, result);
     const rows = [];
     P.MapPrototypeForEach(value, (held, key) => define(rows, rows.length, { __proto__: null, key, held }));
-    for (let i = 0; i < rows.length; i++) P.MapPrototypeSet(result, copy(rows[i].key, seen), copy(rows[i].held, seen));
+    for (let i = 0; i < rows.length; i++) {
+      rows[i].key = copy(rows[i].key, state);
+      rows[i].held = copy(rows[i].held, state);
+    }
+    fill(state, () => {
+      for (let i = 0; i < rows.length; i++) P.MapPrototypeSet(result, resolve(rows[i].key), resolve(rows[i].held));
+    });
     return result;
   }
 
-  function copySet(value, seen) {
+  function copySet(value, state) {
     const result = new P.Set();
-    seen.set(value, result);
+    state.seen.set(value, result);
     const rows = [];
     P.SetPrototypeForEach(value, (held) => define(rows, rows.length, held));
-    for (let i = 0; i < rows.length; i++) P.SetPrototypeAdd(result, copy(rows[i], seen));
+    for (let i = 0; i < rows.length; i++) define(rows, i, copy(rows[i], state));
+    fill(state, () => {
+      for (let i = 0; i < rows.length; i++) P.SetPrototypeAdd(result, resolve(rows[i]));
+    });
     return result;
   }
 
-  function copyView(value, seen) {
+  function copyView(value, state) {
     const name = P.TypedArrayPrototypeGetSymbolToStringTag(value);
-    if (name === undefined) {
-      const buffer = copy(P.DataViewPrototypeGetBuffer(value), seen);
-      const result = new P.DataView(buffer, P.DataViewPrototypeGetByteOffset(value), P.DataViewPrototypeGetByteLength(value));
-      seen.set(value, result);
-      return result;
-    }
-    const buffer = copy(P.TypedArrayPrototypeGetBuffer(value), seen);
-    const result = new VIEWS[name](buffer, P.TypedArrayPrototypeGetByteOffset(value), P.TypedArrayPrototypeGetLength(value));
-    seen.set(value, result);
+    const isData = name === undefined;
+    const buffer = copy(isData ? P.DataViewPrototypeGetBuffer(value) : P.TypedArrayPrototypeGetBuffer(value), state);
+    if (isData && !proves(P.DataViewPrototypeGetByteLength, value)) refuse("a view outside of its buffer");
+    const offset = isData ? P.DataViewPrototypeGetByteOffset(value) : P.TypedArrayPrototypeGetByteOffset(value);
+    const length = isData ? P.DataViewPrototypeGetByteLength(value) : P.TypedArrayPrototypeGetLength(value);
+    const View = isData ? P.DataView : VIEWS[name];
+    const make = () => new View(resolve(buffer), offset, length);
+    const result = isMoved(buffer) ? new Moved(make) : make();
+    state.seen.set(value, result);
     return result;
   }
 
-  function copyException(value, seen) {
+  function copyException(value, state) {
     const result = parts.copyException(value);
-    seen.set(value, result);
+    state.seen.set(value, result);
     if (typeof value.stack === "string") {
       ObjectDefineProperty(result, "stack", { __proto__: null, value: value.stack, writable: true, enumerable: false, configurable: true });
     }
     return result;
   }
 
-  function copyError(value, seen) {
+  function copyError(value, state) {
     const name = value.name;
     const Kind = typeof name === "string" && ERRORS[name] !== undefined ? ERRORS[name] : P.Error;
     const message = ReflectGetOwnPropertyDescriptor(value, "message")?.value;
     const result = new Kind();
-    seen.set(value, result);
+    state.seen.set(value, result);
     const hidden = (key, held) =>
       ObjectDefineProperty(result, key, { __proto__: null, value: held, writable: true, enumerable: false, configurable: true });
     if (message !== undefined) hidden("message", String(message));
     const stack = value.stack;
     if (typeof stack === "string") hidden("stack", stack);
     const cause = ReflectGetOwnPropertyDescriptor(value, "cause");
-    if (cause !== undefined) hidden("cause", copy(cause.value, seen));
+    if (cause !== undefined) put(copy(cause.value, state), state, (held) => hidden("cause", held));
     return result;
   }
 

@@ -1028,7 +1028,7 @@ declare function btoa(data: string): string;
  *
  * Copies plain data, `Map`, `Set`, `Date`, `RegExp`, errors, `DOMException`, buffers and their
  * views, with cycles. `transfer`: buffers to move instead of copying them. Throws a `DOMException`
- * (`DataCloneError`) for other values.
+ * (`DataCloneError`) for other values; no buffer is moved then.
  *
  * @example
  * ```ts

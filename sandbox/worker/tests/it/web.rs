@@ -297,6 +297,39 @@ fn clones_of_exceptions_tags_and_proxies_follow_the_standard() {
 }
 
 #[test]
+fn transferred_buffers_move_wherever_they_occur_or_not_at_all() {
+    assert_eq!(
+        value(
+            "const t = (f) => { try { return f() } catch (e) { return e.name } };
+             const make = () => new ArrayBuffer(4), one = make(), view = new Uint8Array(one, 1, 2); view[0] = 7;
+             const m = structuredClone({ view, one, map: new Map([[one, view], ['k', 1]]), set: new Set([view, 2]), e: new Error('x', { cause: one }), list: [one] }, { transfer: [one] });
+             const kept = make(), failed = t(() => structuredClone({ kept, f() {} }, { transfer: [kept] })), unused = make(); structuredClone(1, { transfer: [unused] });
+             return [[[...m.view], m.view.buffer === m.one, m.map.get(m.one) === m.view, m.set.has(m.view), m.e.cause === m.one, m.list[0] === m.one, one.byteLength, Object.keys(m).join()],
+               failed, kept.byteLength, unused.byteLength, t(() => structuredClone(one)), t(() => structuredClone(one, { transfer: [one] })), t(() => structuredClone(view)), t(() => structuredClone(1, { transfer: [{}] })),
+               t(() => structuredClone(1, { transfer: [kept, kept] })), t(() => structuredClone(1, 5)), t(() => structuredClone(1, { transfer: 5 })), kept.byteLength];"
+        ),
+        json!([
+            [[7, 0], true, true, true, true, true, 0, "view,one,map,set,e,list"], "DataCloneError", 4, 0, "DataCloneError", "DataCloneError", "DataCloneError", "DataCloneError",
+            "DataCloneError", "TypeError", "TypeError", 4
+        ])
+    );
+}
+
+#[test]
+fn objects_of_the_web_are_not_cloned_and_errors_are() {
+    assert_eq!(
+        value(
+            "const t = (f) => { try { return f() } catch (e) { return e.name } };
+             const named = structuredClone(Object.assign(new RangeError('r'), { name: 'TypeError', code: 1 })), all = structuredClone(new AggregateError([1], 'm', { cause: { a: 1 } }));
+             return [[new TextDecoder(), new TextEncoder(), crypto, performance, navigator, new AbortController(), new Event('x'), new EventTarget(), globalThis].map((value) => t(() => structuredClone(value))),
+               t(() => structuredClone(Object.create(URL.prototype))), [named.constructor.name, named.message, 'code' in named], [all.name, all.message, all.cause.a, 'errors' in all],
+               (() => { const error = structuredClone(new Error('e', { cause: new DOMException('d', 'DataError') })); return [error.cause.name, error.cause instanceof DOMException]; })()];"
+        ),
+        json!([vec!["DataCloneError"; 9], {}, ["TypeError", "r", false], ["Error", "m", 1, false], ["DataError", true]])
+    );
+}
+
+#[test]
 fn small_details_follow_their_standards() {
     assert_eq!(
         value(
