@@ -1247,11 +1247,7 @@ declare var EventTarget: {
  * });
  * ```
  */
-declare function addEventListener(
-  type: string,
-  listener: ToolEventListener | null,
-  options?: boolean | { capture?: boolean; once?: boolean; passive?: boolean; signal?: AbortSignal },
-): void;
+declare var addEventListener: EventTarget["addEventListener"];
 /**
  * Removes a listener of the global object.
  *
@@ -1262,7 +1258,7 @@ declare function addEventListener(
  * removeEventListener("error", listener);
  * ```
  */
-declare function removeEventListener(type: string, listener: ToolEventListener | null, options?: boolean | { capture?: boolean }): void;
+declare var removeEventListener: EventTarget["removeEventListener"];
 /**
  * Calls the listeners of the global object. Returns false if one of them canceled the event.
  *
@@ -1272,7 +1268,7 @@ declare function removeEventListener(type: string, listener: ToolEventListener |
  * dispatchEvent(new Event("ready"));
  * ```
  */
-declare function dispatchEvent(event: Event): boolean;
+declare var dispatchEvent: EventTarget["dispatchEvent"];
 /**
  * Reports an exception as if no code had caught it: to listeners of `error`, then to the log.
  *
