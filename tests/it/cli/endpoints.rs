@@ -96,7 +96,7 @@ async fn version_is_run_again_by_the_first_characters_of_its_hash() {
         .run(&["versions", "shout"])
         .await
         .is(0)
-        .stderr_text("version   published          by …\n…runs…\n…")
+        .stderr_text("version   published          by …  state  note\n…  runs\n…")
         .stderr_text(&format!("…\n{short}  …\n…"));
     let back = format!("shout runs {short} again, revision …; secrets, grants and price did not change");
     shell.run(&["rollback", "shout"]).await.is(0).stderr_text(&back);
