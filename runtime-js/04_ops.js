@@ -213,5 +213,5 @@
   parts.beginCall = begin;
   parts.rejectUnanswered = rejectUnanswered;
   parts.forgetOp = forgetOp;
-  parts.check = { __proto__: null, string, name, json, whole, options, noExtraArguments, noArgumentsAfterOptions };
+  parts.check = { __proto__: null, string, name, json, whole, options, enumerate, noExtraArguments, noArgumentsAfterOptions };
 })(globalThis.__tollhouse);

@@ -83,6 +83,10 @@ fn advice(habit: WorkersHabit, line: usize) -> String {
         WorkersHabit::WaitUntil => {
             format!("`ctx.waitUntil` does not exist (line {line}): await the promise before the handler returns")
         }
+        WorkersHabit::Binding => format!(
+            "the handler uses a member of `env` that is always undefined (line {line}): the second parameter is `ctx`, with secrets in \
+             `ctx.env` and stored data in `ctx.kv` and `ctx.files`"
+        ),
     }
 }
 

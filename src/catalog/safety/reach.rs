@@ -3,7 +3,7 @@
 //! This is advice for publishers and no access control: each op of a call is checked when it
 //! happens. A `ctx` under other names, or passed to a function, is not followed.
 //!
-//! Also finds what works in a Worker of Cloudflare, but not here: `ctx.waitUntil`, and a third parameter.
+//! Also finds what works in a Worker of Cloudflare, but not here: `ctx.waitUntil`, bindings, and a third parameter.
 
 use tollhouse_base::lexer::Kind;
 use tollhouse_tool::Capability;
@@ -62,6 +62,8 @@ pub enum WorkersHabit {
     ThirdParameter,
     /// `ctx.waitUntil`, which does not exist.
     WaitUntil,
+    /// `env.COUNTS`, where `env` is the second parameter. No member of `ctx` has such a name.
+    Binding,
 }
 
 /// Returns the habits in `source`, each with the line of its first occurrence, from 1.
@@ -78,7 +80,7 @@ pub fn workers_habits(source: &str) -> Vec<(WorkersHabit, usize)> {
         code.is(*at, "waitUntil") && dots > 0 && code.before(*at, dots + 1) == context && code.before(*at, dots + 2) != "."
     };
     let waits = (0..code.tokens.len()).find(waits);
-    let found = [(WorkersHabit::ThirdParameter, third), (WorkersHabit::WaitUntil, waits)];
+    let found = [(WorkersHabit::ThirdParameter, third), (WorkersHabit::WaitUntil, waits), (WorkersHabit::Binding, code.binding())];
     found.into_iter().filter_map(|(habit, at)| Some((habit, code.line(at?)))).collect()
 }
 
@@ -114,13 +116,25 @@ impl<'s> Code<'s> {
     /// Returns the third parameter of an exported function. Arguments of a call, as in `export default wrap(a, b, c)`,
     /// are not parameters.
     fn third_parameter(&self) -> Option<usize> {
+        let third = self.behind_commas(self.parameters()?, 2)?;
+        (!self.is(third, ")")).then_some(third)
+    }
+
+    /// Returns the bracket before the parameters of an exported function.
+    fn parameters(&self) -> Option<usize> {
         let (begins, open) = self.export()?;
         let begins = if self.is(begins, "async") { begins + 1 } else { begins };
-        if open > begins && !self.is(begins, "function") {
-            return None;
-        }
-        let third = self.behind_commas(open, 2)?;
-        (!self.is(third, ")")).then_some(third)
+        (open == begins || self.is(begins, "function")).then_some(open)
+    }
+
+    /// Returns the first use of a member of `env` in capitals, if the second parameter has this name.
+    fn binding(&self) -> Option<usize> {
+        self.behind_comma(self.parameters()?).filter(|second| self.is(*second, "env"))?;
+        (0..self.tokens.len()).find(|at| {
+            let (dots, name) = (self.dots_before(*at), self.text(*at));
+            let in_capitals = name.len() > 1 && name.chars().all(|char| matches!(char, 'A'..='Z' | '0'..='9' | '_'));
+            in_capitals && dots > 0 && self.before(*at, dots + 1) == "env" && self.before(*at, dots + 2) != "."
+        })
     }
 
     /// Returns the token after the first comma between `open` and its closing bracket.

@@ -453,6 +453,9 @@ fn missing_node_globals_report_their_replacement() {
         ("return ctx.fetch('https://example.com');", "ctx.httpGetJson"),
         ("return ctx.env.get('A');", "ctx.env[\"NAME\"]"),
         ("ctx.waitUntil(Promise.resolve());", "before the handler returns"),
+        ("await ctx.kv.put('a', 1);", "the methods of `ctx.kv` are `get`, `set`, `delete`, `list` and `atomic`"),
+        ("const { kv } = ctx; await kv.getWithMetadata('a');", "`get`, `set`"),
+        ("await ctx.files.get('a');", "the methods of `ctx.files` are `read`, `readText`, `readJson`, `write`, `delete` and `list`"),
         ("return await req.json();", "req.input"),
         ("return await req.text();", "req.input"),
         ("return await req.formData();", "req.input"),
@@ -480,6 +483,8 @@ fn errors_of_the_handler_get_no_advice() {
         ("throw new Error('the fetch is not defined');", "Error: the fetch is not defined"),
         ("thing();", "ReferenceError: "),
         ("throw new Error('important: nothing');", "Error: important: nothing"),
+        ("const kv = { get: 1 }; kv.get('a');", "TypeError: "),
+        ("const my = { kv: {} }; my.kv.put('a');", "TypeError: "),
     ] {
         let thrown = Worker::handler(body).thrown(&Value::Null);
         assert!(thrown.starts_with(message) && !thrown.contains("ctx"), "{thrown}");
