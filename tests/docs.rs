@@ -377,3 +377,12 @@ fn everything_that_documents_name_is_there() {
     }
     assert!(astray.is_empty(), "{}", astray.join("\n"));
 }
+
+/// A host serves its index in place of the README, and the index has other headings.
+#[test]
+fn pages_link_to_no_heading_of_the_readme() {
+    let leads_astray = |(file, heading): &(String, String)| file.trim_start_matches("../") == "README.md" && !heading.is_empty();
+    let pages = documents().into_iter().filter(|path| path.starts_with(root().join("docs")));
+    let astray: Vec<_> = pages.filter(|path| links(&prose(&read(path))).iter().any(leads_astray)).collect();
+    assert!(astray.is_empty(), "{astray:?}");
+}
