@@ -172,9 +172,12 @@ impl MoneySettings {
     /// Returns the kind of money that the host takes, which is the same on all its networks.
     #[must_use]
     pub fn kind(&self) -> MoneyKind {
-        match self.networks.iter().any(|on| on.facilitator == FacilitatorKind::Simulated) {
-            true => MoneyKind::Simulated,
-            false => MoneyKind::Real,
+        if self.networks.iter().any(|on| on.facilitator == FacilitatorKind::Simulated) {
+            MoneyKind::Simulated
+        } else if self.networks.iter().any(|on| on.network.is_test) {
+            MoneyKind::Test
+        } else {
+            MoneyKind::Real
         }
     }
 

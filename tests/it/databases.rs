@@ -124,7 +124,7 @@ async fn payment_whose_release_met_a_locked_row_buys_again_once_the_row_is_free(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doctor_compares_the_money_of_a_database_with_the_settings() {
     let url = Postgres::shared().schema().await;
-    let real = ["--facilitator", "http", "--facilitator-url", "http://127.0.0.1:1", "--pay-to", PAY_TO];
+    let real = ["--facilitator", "http", "--facilitator-url", "http://127.0.0.1:1", "--pay-to", PAY_TO, "--network", "base"];
     let doctor = |settings: &[&str]| {
         let output = tollhouse().args(["doctor", "--store", &url]).args(settings).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
