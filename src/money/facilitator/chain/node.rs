@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Asset, ConfigError, Network,
     facilitator::{
-        json_client::{HttpAnswer, JsonClient, MAX_ANSWER_BYTES},
+        json_client::{HttpAnswer, JsonClient, MAX_ANSWER_BYTES, web_url},
         reason::cut,
     },
 };
@@ -109,10 +109,9 @@ impl fmt::Debug for Node {
 impl Node {
     /// Constructs a node of `network` at `url`. It sends no request yet.
     pub(crate) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
-        let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
         Ok(Self {
             client: JsonClient::new()?,
-            url,
+            url: Self::parse_url(url)?,
             network,
             proven: AtomicBool::new(false),
             confirmations: 1,
@@ -120,6 +119,11 @@ impl Node {
             codeless: RecentReads::new(CODELESS_TTL),
             amounts: RecentReads::new(AMOUNT_TTL),
         })
+    }
+
+    /// Parses the URL of a node.
+    pub(crate) fn parse_url(url: &str) -> Result<Url, ConfigError> {
+        web_url(url).ok_or(ConfigError::RpcUrl)
     }
 
     /// Constructs a node with `confirmations`, and checks its chain id in the background. The result is logged.
