@@ -43,7 +43,7 @@ use self::{
 };
 pub use self::{
     error::{FetchError, GuardError},
-    fetch::{Fetch, Fetched, Hops},
+    fetch::{Fetch, Fetched, Hops, Redirects},
     limits::{MAX_REDIRECTS, URL_BYTES},
     recorded::{RecordedAnswer, RecordedAnswers},
     resolve::Lookup,

@@ -16,6 +16,9 @@ pub(super) enum Coding {
     Deflate,
 }
 
+/// The codings that a server may use if the request takes a compressed response.
+pub(super) const ACCEPTED: &str = "gzip, deflate";
+
 /// Values that say nothing about a body's bytes, which storage services echo from uploads.
 const PLAIN: [&str; 4] = ["", "identity", "utf-8", "aws-chunked"];
 

@@ -22,6 +22,7 @@ mod floods;
 mod fuzz;
 mod metered;
 mod moving;
+mod redirects;
 mod shares;
 
 const WALL: Duration = Duration::from_secs(5);

@@ -66,7 +66,7 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
         .run_in(&folder, &["check", "--no-types"])
         .await
         .is(1)
-        .stderr_text("cases.jsonc:1:2  an answer in `http` cannot have `body`; its fields are url, status, headers, json\n…");
+        .stderr_text("cases.jsonc:1:2  an answer in `http` cannot have `body`; its fields are method, url, status, headers, json, text\n…");
 
     // `dev` uses them too. The endpoint that it serves does not.
     write(&folder, &json!([case("is there", &json!([first]), &[ONE], &json!([one]))]));
