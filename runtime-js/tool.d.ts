@@ -633,8 +633,9 @@ interface HttpGetJsonOptions {
  * The response of `ctx.httpGetJson`, with any status.
  *
  * The body is parsed as JSON if its type is `application/json` or `…+json`. It is also parsed if
- * its type is `text/*`, bytes, JavaScript or missing and the body is JSON. gzip and deflate are
- * decoded. Any other body rejects with `not_json`, and the error has the response's `status`.
+ * its type is `text/*`, bytes, JavaScript or missing and the body is JSON. gzip, deflate, br and
+ * zstd are decoded. Any other body rejects with `not_json`, and the error has the response's
+ * `status`.
  *
  * @example
  * ```ts

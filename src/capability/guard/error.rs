@@ -39,7 +39,7 @@ pub enum FetchError {
     TooLarge(usize),
     #[error("the server sent more than {0} bytes without completing its answer")]
     Flooded(usize),
-    #[error("the answer is encoded as `{0}`; only gzip and deflate are supported")]
+    #[error("the answer is encoded as `{0}`; only gzip, deflate, br and zstd are supported")]
     Encoded(String),
     #[error("the answer declares {0}, but cannot be decoded")]
     Undecodable(&'static str),

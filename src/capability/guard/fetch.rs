@@ -74,7 +74,7 @@ pub struct Fetch<'a> {
     /// and never to another origin than the URL's.
     pub credential: Option<(HeaderName, HeaderValue)>,
     pub body: Option<Bytes>,
-    /// Whether the server may compress the body of its response. Default: no, but gzip and deflate are decoded anyway.
+    /// Whether the server may compress the body of its response. Default: no, but it is decoded anyway.
     pub takes_compressed: bool,
     /// Hosts that the URL and every redirect must match. `None` allows any public host.
     pub hosts: Option<&'a AllowedHosts>,
@@ -311,7 +311,8 @@ async fn read(
     let mut body = body.freeze();
     if coding != Coding::Identity {
         // Decoding takes as long as the size that the body may expand to.
-        body = run_blocking(limit.min(body.len().saturating_mul(INFLATES)), || coding.decode(&body, limit)).await?;
+        let max_len = if coding.is_deflate() { body.len().saturating_mul(INFLATES) } else { limit };
+        body = run_blocking(limit.min(max_len), || coding.decode(&body, limit)).await?;
         headers.remove(CONTENT_ENCODING);
         headers.remove(CONTENT_LENGTH);
     }
