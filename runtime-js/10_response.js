@@ -1,139 +1,11 @@
-// Headers and Response, for answers that are more than a JSON value.
+// Response, for answers that are more than a JSON value.
 "use strict";
 
 ((parts) => {
-  const { define, defineGlobal } = parts;
-  const { JSONParse, Number, ObjectKeys, RangeError, SafeMap, SafeRegExp,
-    RegExpPrototypeExec, String, StringPrototypeToLowerCase, StringPrototypeSlice, StringPrototypeToWellFormed, SymbolIterator, TypeError, Uint8Array,
-    TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, StringPrototypeCharCodeAt, ArrayPrototypeSort } = parts.primordials;
-
-  const TOKEN = new SafeRegExp(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/);
-  const VALUE = new SafeRegExp(/^[\t\x20-\x7e\x80-\xff]*$/);
-
-  function headerName(name) {
-    const text = StringPrototypeToLowerCase(String(name));
-    if (RegExpPrototypeExec(TOKEN, text) === null) throw new TypeError(`\`${text}\` is not a header name`);
-    return text;
-  }
-
-  function headerValue(value) {
-    const text = trimmed(String(value));
-    if (RegExpPrototypeExec(VALUE, text) === null) throw new TypeError("a header value has characters that cannot be sent");
-    return text;
-  }
-
-  /** Removes HTTP white space from both ends: only tab, line feed, carriage return and space. */
-  function trimmed(text) {
-    let from = 0;
-    let to = text.length;
-    while (from < to && isSpace(StringPrototypeCharCodeAt(text, from))) from++;
-    while (to > from && isSpace(StringPrototypeCharCodeAt(text, to - 1))) to--;
-    return StringPrototypeSlice(text, from, to);
-  }
-
-  const isSpace = (code) => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d;
-
-  class Headers {
-    #rows = [];
-
-    constructor(init) {
-      if (init === undefined) return;
-      if (init === null || typeof init !== "object") throw new TypeError("headers must be an object, rows or Headers");
-      if (#rows in init) {
-        for (let i = 0; i < init.#rows.length; i++) this.append(init.#rows[i][0], init.#rows[i][1]);
-      } else if (typeof init[SymbolIterator] === "function") {
-        for (const row of init) {
-          const pair = [...row];
-          if (pair.length !== 2) throw new TypeError("a header row must be a name and a value");
-          this.append(pair[0], pair[1]);
-        }
-      } else {
-        const names = ObjectKeys(init);
-        for (let i = 0; i < names.length; i++) this.append(names[i], init[names[i]]);
-      }
-    }
-    append(name, value) {
-      const row = [headerName(name), headerValue(value)];
-      define(this.#rows, this.#rows.length, row);
-    }
-    delete(name) {
-      this.#keep(headerName(name));
-    }
-    get(name) {
-      const wanted = headerName(name);
-      let found = null;
-      for (let i = 0; i < this.#rows.length; i++) {
-        if (this.#rows[i][0] === wanted) found = found === null ? this.#rows[i][1] : `${found}, ${this.#rows[i][1]}`;
-      }
-      return found;
-    }
-    getSetCookie() {
-      const found = [];
-      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === "set-cookie") define(found, found.length, this.#rows[i][1]);
-      return found;
-    }
-    has(name) {
-      const wanted = headerName(name);
-      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === wanted) return true;
-      return false;
-    }
-    set(name, value) {
-      const wanted = headerName(name);
-      const text = headerValue(value);
-      this.#keep(wanted);
-      define(this.#rows, this.#rows.length, [wanted, text]);
-    }
-    forEach(callback, self) {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) callback.call(self, rows[i][1], rows[i][0], this);
-    }
-    *entries() {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) yield [rows[i][0], rows[i][1]];
-    }
-    *keys() {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) yield rows[i][0];
-    }
-    *values() {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) yield rows[i][1];
-    }
-    [SymbolIterator]() {
-      return this.entries();
-    }
-    #keep(unwanted) {
-      const rows = [];
-      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] !== unwanted) define(rows, rows.length, this.#rows[i]);
-      this.#rows = rows;
-    }
-    /** Returns one row per name, joined and sorted, in iteration order. */
-    #sorted() {
-      const joined = new SafeMap();
-      const rows = [];
-      for (let i = 0; i < this.#rows.length; i++) {
-        const name = this.#rows[i][0];
-        if (name === "set-cookie") {
-          define(rows, rows.length, this.#rows[i]);
-        } else if (joined.has(name)) {
-          joined.get(name)[1] = `${joined.get(name)[1]}, ${this.#rows[i][1]}`;
-        } else {
-          const row = [name, this.#rows[i][1]];
-          joined.set(name, row);
-          define(rows, rows.length, row);
-        }
-      }
-      return ArrayPrototypeSort(rows, (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
-    }
-    /**
-     * Returns the rows of `headers` as they were set, or undefined if it is not a Headers object.
-     */
-    static rowsOf(headers) {
-      return #rows in headers ? headers.#rows : undefined;
-    }
-  }
-  const { rowsOf } = Headers;
-  delete Headers.rowsOf;
+  const { defineGlobal, headerList, headerValue } = parts;
+  const { Headers } = parts.globals;
+  const { JSONParse, Number, RangeError, String, StringPrototypeSlice, StringPrototypeToWellFormed, TypeError, Uint8Array,
+    TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, StringPrototypeCharCodeAt } = parts.primordials;
 
   const TEXT = "text/plain;charset=UTF-8";
   const JSON_TYPE = "application/json";
@@ -269,19 +141,16 @@
     static read(value) {
       if (!(#status in value)) return undefined;
       if (value.#used) throw new TypeError("the body of the answer has been read already");
-      return { __proto__: null, status: value.#status, headers: rowsOf(value.#headers), body: value.#body };
+      return { __proto__: null, status: value.#status, headers: headerList(value.#headers), body: value.#body };
     }
   }
   const { head, read } = Response;
   delete Response.head;
   delete Response.read;
-  parts.tag(Headers.prototype, "Headers");
   parts.tag(Response.prototype, "Response");
 
-  parts.headerList = rowsOf;
   parts.readResponse = read;
   parts.responseHead = head;
   parts.withoutMark = withoutMark;
-  defineGlobal("Headers", Headers);
   defineGlobal("Response", Response);
 })(globalThis.__tollhouse);
