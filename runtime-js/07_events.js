@@ -251,6 +251,26 @@
         for (let i = 0; i < first.length; i++) first[i]();
         dispatch(signal, trusted.trust(new Event("abort")));
       };
+      parts.isAbortSignal = (value) => value !== null && typeof value === "object" && #first in value;
+      parts.isAborted = (signal) => signal.#aborted;
+      parts.abortReason = (signal) => signal.#reason;
+      /** Calls `run` when the signal aborts. Returns a function that cancels this. */
+      parts.onAbort = (signal, run) => {
+        define(signal.#first, signal.#first.length, run);
+        return () => {
+          const others = [];
+          for (let i = 0; i < signal.#first.length; i++) if (signal.#first[i] !== run) define(others, others.length, signal.#first[i]);
+          signal.#first = others;
+        };
+      };
+      /** Returns a signal that aborts with `source`, or never if that is null. */
+      parts.followSignal = (source) => {
+        const signal = fresh();
+        if (source === null) return signal;
+        if (source.#aborted) abort(signal, source.#reason);
+        else define(source.#first, source.#first.length, () => abort(signal, source.#reason));
+        return signal;
+      };
     }
   }
 

@@ -141,7 +141,7 @@
   function isPlatformObject(value) {
     return (
       parts.isSearchParams(value) || parts.isURL(value) || parts.isEvent(value) || parts.isEventTarget(value) ||
-      parts.headerList(value) !== undefined || parts.responseHead(value) !== undefined
+      parts.headerList(value) !== undefined || parts.responseHead(value) !== undefined || parts.requestHead(value) !== undefined
     );
   }
 

@@ -34,6 +34,8 @@
 
   class Headers {
     #rows = [];
+    /** Whether these are the headers of a server's answer, which nobody can change. */
+    #immutable = false;
 
     constructor(init) {
       if (init === undefined) return;
@@ -53,10 +55,13 @@
     }
     append(name, value) {
       const row = [headerName(name), headerValue(value)];
+      this.#requireMutable();
       define(this.#rows, this.#rows.length, row);
     }
     delete(name) {
-      this.#keep(headerName(name));
+      const unwanted = headerName(name);
+      this.#requireMutable();
+      this.#keep(unwanted);
     }
     get(name) {
       const wanted = headerName(name);
@@ -79,6 +84,7 @@
     set(name, value) {
       const wanted = headerName(name);
       const text = headerValue(value);
+      this.#requireMutable();
       this.#keep(wanted);
       define(this.#rows, this.#rows.length, [wanted, text]);
     }
@@ -100,6 +106,9 @@
     }
     [SymbolIterator]() {
       return this.entries();
+    }
+    #requireMutable() {
+      if (this.#immutable) throw new TypeError("the headers of an answer cannot be changed: copy them with `new Headers(headers)`");
     }
     #keep(unwanted) {
       const rows = [];
@@ -130,12 +139,21 @@
     static rowsOf(headers) {
       return #rows in headers ? headers.#rows : undefined;
     }
+    /** Returns new headers with copies of these rows, whose names are in lower case. */
+    static ofRows(rows, immutable) {
+      const headers = new Headers();
+      for (let i = 0; i < rows.length; i++) define(headers.#rows, i, [rows[i][0], rows[i][1]]);
+      headers.#immutable = immutable;
+      return headers;
+    }
   }
-  const { rowsOf } = Headers;
+  const { ofRows, rowsOf } = Headers;
+  delete Headers.ofRows;
   delete Headers.rowsOf;
   parts.tag(Headers.prototype, "Headers");
 
   parts.headerValue = headerValue;
   parts.headerList = rowsOf;
+  parts.headersOf = ofRows;
   defineGlobal("Headers", Headers);
 })(globalThis.__tollhouse);

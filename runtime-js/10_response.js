@@ -1,13 +1,11 @@
-// Response, for answers that are more than a JSON value.
+// Response, for answers that are more than a JSON value, and for what other servers answer.
 "use strict";
 
 ((parts) => {
-  const { defineGlobal, headerList, headerValue } = parts;
+  const { Body, contentOf, defineGlobal, headerList, headersOf, headerValue } = parts;
   const { Headers } = parts.globals;
-  const { JSONParse, Number, RangeError, String, StringPrototypeSlice, StringPrototypeToWellFormed, TypeError, Uint8Array,
-    TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, StringPrototypeCharCodeAt } = parts.primordials;
+  const { JSONParse, Number, RangeError, String, TypeError } = parts.primordials;
 
-  const TEXT = "text/plain;charset=UTF-8";
   const JSON_TYPE = "application/json";
 
   /** Converts to an `unsigned short` as Web IDL does: truncates fractions. */
@@ -18,18 +16,17 @@
     return whole < 0 ? whole + 0x10000 : whole;
   }
 
-  /** Removes a leading byte order mark from a text, as decoding its bytes would. */
-  function withoutMark(text) {
-    return StringPrototypeCharCodeAt(text, 0) === 0xfeff ? StringPrototypeSlice(text, 1) : text;
-  }
+  const hasNullBody = (status) => status === 204 || status === 205 || status === 304;
 
   class Response {
     #status;
     #statusText;
     #headers;
-    /** A string, our own Uint8Array, or null. */
     #body;
-    #used = false;
+    /** Only the answer of another server has a URL. */
+    #url = "";
+    #redirected = false;
+    #type = "default";
 
     constructor(body = null, init = undefined) {
       const status = init?.status;
@@ -40,23 +37,13 @@
       this.#statusText = init?.statusText === undefined ? "" : headerValue(init.statusText);
       this.#headers = new Headers(init?.headers ?? undefined);
       if (body === null || body === undefined) {
-        this.#body = null;
+        this.#body = new Body(null);
         return;
       }
-      if (this.#status === 204 || this.#status === 205 || this.#status === 304) {
-        throw new TypeError(`a response with status ${this.#status} has no body`);
-      }
-      const bytes = typeof body === "object" ? parts.bytesOf(body) : undefined;
-      if (bytes !== undefined) {
-        this.#body = TypedArrayPrototypeSlice(bytes);
-        return;
-      }
-      const params = parts.isSearchParams?.(body) === true;
-      // A lone surrogate cannot be encoded.
-      this.#body = StringPrototypeToWellFormed(String(body));
-      if (!this.#headers.has("content-type")) {
-        this.#headers.set("content-type", params ? "application/x-www-form-urlencoded;charset=UTF-8" : TEXT);
-      }
+      if (hasNullBody(this.#status)) throw new TypeError(`a response with status ${this.#status} has no body`);
+      const { content, type } = contentOf(body);
+      this.#body = new Body(content);
+      if (type !== null && !this.#headers.has("content-type")) this.#headers.set("content-type", type);
     }
 
     static json(value, init = undefined) {
@@ -86,51 +73,45 @@
       return this.#statusText;
     }
     get ok() {
-      return this.#status <= 299;
+      return this.#status >= 200 && this.#status <= 299;
     }
     get headers() {
       return this.#headers;
     }
     get type() {
-      return "default";
+      return this.#type;
     }
     get url() {
-      return "";
+      return this.#url;
     }
     get redirected() {
-      return false;
+      return this.#redirected;
     }
     get bodyUsed() {
-      return this.#used;
+      return this.#body.used;
     }
     async text() {
-      return this.#text();
+      return this.#body.text();
     }
     async json() {
-      return JSONParse(this.#text());
+      return this.#body.json();
     }
     async bytes() {
-      this.#use();
-      if (this.#body === null) return new Uint8Array(0);
-      return typeof this.#body === "string" ? parts.ops.op_text_encode(this.#body) : TypedArrayPrototypeSlice(this.#body);
+      return this.#body.bytes();
     }
     async arrayBuffer() {
-      return TypedArrayPrototypeGetBuffer(await this.bytes());
+      return this.#body.arrayBuffer();
     }
     clone() {
-      if (this.#used) throw new TypeError("the body has been read already");
-      const init = { __proto__: null, status: this.#status, statusText: this.#statusText, headers: this.#headers };
-      return new Response(this.#body, init);
-    }
-    #use() {
-      if (this.#used) throw new TypeError("the body has been read already");
-      if (this.#body !== null) this.#used = true;
-    }
-    #text() {
-      this.#use();
-      if (this.#body === null) return "";
-      if (typeof this.#body !== "string") return parts.ops.op_text_decode(this.#body, false);
-      return withoutMark(this.#body);
+      const copy = new Response();
+      copy.#body = this.#body.copy();
+      copy.#status = this.#status;
+      copy.#statusText = this.#statusText;
+      copy.#headers = headersOf(headerList(this.#headers), this.#type !== "default");
+      copy.#url = this.#url;
+      copy.#redirected = this.#redirected;
+      copy.#type = this.#type;
+      return copy;
     }
     /** Returns `{ status, headers }` if `value` is a Response, else undefined. */
     static head(value) {
@@ -140,17 +121,34 @@
     /** Returns `{ status, headers, body }` if `value` is a Response, else undefined. */
     static read(value) {
       if (!(#status in value)) return undefined;
-      if (value.#used) throw new TypeError("the body of the answer has been read already");
-      return { __proto__: null, status: value.#status, headers: headerList(value.#headers), body: value.#body };
+      if (value.#body.used) throw new TypeError("the body of the answer has been read already");
+      return { __proto__: null, status: value.#status, headers: headerList(value.#headers), body: value.#body.content };
+    }
+
+    /**
+     * Returns the answer of another server. `head` has `status`, `statusText`, `url`, `redirected` and
+     * the rows `headers`. `bytes` belong to it from now on.
+     */
+    static received(head, bytes) {
+      const response = new Response();
+      response.#body = new Body(bytes === null || hasNullBody(head.status) ? null : bytes);
+      response.#status = head.status;
+      response.#statusText = head.statusText;
+      response.#headers = headersOf(head.headers, true);
+      response.#url = head.url;
+      response.#redirected = head.redirected;
+      response.#type = "basic";
+      return response;
     }
   }
-  const { head, read } = Response;
+  const { head, read, received } = Response;
   delete Response.head;
   delete Response.read;
+  delete Response.received;
   parts.tag(Response.prototype, "Response");
 
   parts.readResponse = read;
   parts.responseHead = head;
-  parts.withoutMark = withoutMark;
+  parts.receivedResponse = received;
   defineGlobal("Response", Response);
 })(globalThis.__tollhouse);

@@ -8,7 +8,7 @@
 ((parts) => {
   const { ObjectDefineProperty, ObjectFreeze, RegExpPrototypeExec, SafeMap, SafeRegExp, TypeError } = parts.primordials;
 
-  const HTTP = "use `await ctx.httpGetJson(url)`, with the capability `httpGetJson` and the host in `allowedHosts`";
+  const HTTP = "use the global `fetch(url)` or `ctx.httpGetJson(url)`, with its capability and the host in `allowedHosts`";
   const MODULE = "a handler is a single module without imports: bundle its packages into it, and `export default` the function";
   const PAGE = "a handler has no page; use `ctx.kv` and `ctx.files` to store data";
   const BYTES = "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`";
@@ -19,7 +19,7 @@
 
   const ADVICE = new SafeMap();
   for (const [names, advice] of [
-    [["fetch", "XMLHttpRequest", "Request", "axios", "WebSocket", "EventSource"], HTTP],
+    [["fetch", "XMLHttpRequest", "axios", "WebSocket", "EventSource"], HTTP],
     [["Buffer"], "use Uint8Array, with TextEncoder, TextDecoder, atob and btoa"],
     [["require", "module", "exports", "__dirname", "__filename"], MODULE],
     [["process"], "settings and secrets are in `ctx.env`, and a handler ends by returning or throwing"],

@@ -92,10 +92,12 @@ fn advice(habit: WorkersHabit, line: usize) -> String {
 
 fn odd(draft: &Draft) -> Vec<String> {
     let mut warnings = vec![];
-    match (draft.capabilities.http_get_json, draft.allowed_hosts.is_empty()) {
-        (true, true) => warnings.push("`httpGetJson` cannot reach any host, because `allowedHosts` is empty".to_owned()),
-        (false, false) => warnings.push("`allowedHosts` has no effect without `capabilities.httpGetJson`".to_owned()),
-        (true, false) | (false, true) => {}
+    match (draft.capabilities.of_network().names().next(), draft.allowed_hosts.is_empty()) {
+        (Some(name), true) => warnings.push(format!("`{name}` cannot reach any host, because `allowedHosts` is empty")),
+        (None, false) => {
+            warnings.push("`allowedHosts` has no effect without `capabilities.httpGetJson` or `capabilities.fetch`".to_owned());
+        }
+        (Some(_), false) | (None, true) => {}
     }
     for host in &draft.allowed_hosts {
         if let Some(cause) = unreachable(host) {
@@ -167,7 +169,8 @@ fn warning(endpoint: &Endpoint, reach: &ContextMember) -> Option<String> {
         return None;
     }
     let CapabilityRow { name: of, member, without, .. } = capability.row();
-    let what = if name == *member { format!("ctx.{name}") } else { name.to_owned() };
+    let is_member = member.strip_prefix("ctx.") == Some(name);
+    let what = if is_member { *member } else { name };
     let next = if endpoint.requested_capabilities.has(capability) {
         format!("`capabilities.{of}` waits for an admin")
     } else {

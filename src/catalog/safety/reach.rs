@@ -235,8 +235,10 @@ impl<'s> Code<'s> {
 
 /// Returns the member of `ctx` with this name, if it needs a capability.
 fn member(text: &str) -> Option<(&'static str, Capability)> {
-    let capability = Capability::ALL.iter().find(|capability| capability.row().member == text)?;
-    Some((capability.row().member, *capability))
+    Capability::ALL.iter().find_map(|capability| {
+        let name = capability.row().member.strip_prefix("ctx.").filter(|name| *name == text)?;
+        Some((name, *capability))
+    })
 }
 
 #[cfg(test)]

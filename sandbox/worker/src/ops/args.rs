@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use deno_core::serde::de::DeserializeOwned;
 use tollhouse_protocol::{
-    HeaderFromEnv,
+    HeaderFromEnv, RedirectMode,
     limits::{LIST_DEFAULT, LIST_LIMIT},
 };
 
@@ -44,6 +44,17 @@ impl<Row: DeserializeOwned> Argument<String> for Vec<Row> {
 impl Argument<String> for Option<HeaderFromEnv> {
     fn read(json: String) -> Option<Self> {
         if json.is_empty() { Some(None) } else { serde_json::from_str(&json).ok() }
+    }
+}
+
+impl Argument<String> for RedirectMode {
+    fn read(name: String) -> Option<Self> {
+        match name.as_str() {
+            "follow" => Some(Self::Follow),
+            "manual" => Some(Self::Manual),
+            "error" => Some(Self::Error),
+            _ => None,
+        }
     }
 }
 

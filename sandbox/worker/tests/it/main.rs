@@ -6,6 +6,7 @@
 mod calls;
 mod encoding;
 mod ended;
+mod fetch;
 mod fuzz;
 mod harness;
 mod hostile;
