@@ -160,9 +160,13 @@ async fn handler_with_habits_from_workers_is_published_with_advice() {
 #[tokio::test]
 async fn handler_using_a_missing_global_gets_its_replacement() {
     let host = Host::start().await;
-    host.publish(&js("habit", 0.0, "export default async (req) => fetch('https://example.com');")).await;
+    host.publish(&js("habit", 0.0, "export default async (req) => new XMLHttpRequest();")).await;
     let error = host.call("habit", &json!({})).await.fails(502, "handler_failed", "tool");
     assert!(error["message"].as_str().unwrap().contains("ctx.httpGetJson"), "{error}");
+    host.publish(&js("fetches", 0.0, "export default async (req) => fetch('https://example.com');")).await;
+    let error = host.call("fetches", &json!({})).await.fails(502, "handler_failed", "tool");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("TypeError: fetch failed: fetch is not granted") && message.contains("`capabilities.fetch: true`"), "{error}");
     let unloadable = js("node", 0.0, "const fs = require('fs'); export default () => 1;");
     let error = host.manage(Method::POST, "/ai/endpoints/create", &unloadable).await.fails(422, "invalid_handler", "caller");
     assert!(error["message"].as_str().unwrap().contains("bundle its packages"), "{error}");
