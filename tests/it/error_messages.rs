@@ -163,7 +163,9 @@ async fn handler_using_a_missing_global_gets_its_replacement() {
     host.publish(&js("habit", 0.0, "export default async (req) => new XMLHttpRequest();")).await;
     let error = host.call("habit", &json!({})).await.fails(502, "handler_failed", "tool");
     assert!(error["message"].as_str().unwrap().contains("ctx.httpGetJson"), "{error}");
-    host.publish(&js("fetches", 0.0, "export default async (req) => fetch('https://example.com');")).await;
+    let fetches = js("fetches", 0.0, "export default async (req) => fetch('https://example.com');");
+    let warnings = host.manage(Method::POST, "/ai/endpoints/create", &fetches).await.is(200).json()["warnings"].to_string();
+    assert!(warnings.contains("`fetch` is refused (line 1): request it with `capabilities.fetch: true`"), "{warnings}");
     let error = host.call("fetches", &json!({})).await.fails(502, "handler_failed", "tool");
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("TypeError: fetch failed: fetch is not granted") && message.contains("`capabilities.fetch: true`"), "{error}");

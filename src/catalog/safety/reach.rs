@@ -1,4 +1,4 @@
-//! Finds the members of `ctx` with a capability that a source uses, with the line of the first use.
+//! Finds the members of `ctx` and the globals with a capability that a source uses, with the line of the first use.
 //!
 //! This is advice for publishers and no access control: each op of a call is checked when it
 //! happens. A `ctx` under other names, or passed to a function, is not followed.
@@ -13,7 +13,7 @@ use super::code::Code;
 /// Maximum tokens of a handler's parameters.
 const PARAMETER_TOKENS: usize = 256;
 
-/// A use of a member of `ctx`, or of `console`.
+/// A use of a member of `ctx`, of `console`, or of `fetch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextMember {
     /// The name in the source.
@@ -27,6 +27,9 @@ pub struct ContextMember {
 /// The global that writes to the log.
 const CONSOLE: &str = "console";
 
+/// The global that sends requests.
+const FETCH: &str = "fetch";
+
 /// Names of the global object.
 const GLOBAL: [&str; 2] = ["globalThis", "self"];
 
@@ -34,9 +37,10 @@ const GLOBAL: [&str; 2] = ["globalThis", "self"];
 pub fn reaches(source: &str) -> Vec<ContextMember> {
     let code = Code::new(source);
     let context = code.context();
+    let has_own_fetch = (0..code.tokens.len()).any(|at| code.declares_fetch(at));
     let mut found: Vec<ContextMember> = Vec::new();
     for at in 0..code.tokens.len() {
-        let Some((name, capability)) = code.reach(at, &context) else { continue };
+        let Some((name, capability)) = code.reach(at, &context).filter(|(name, _)| *name != FETCH || !has_own_fetch) else { continue };
         if found.iter().all(|reach| reach.name != name) {
             let line = code.line(at);
             found.push(ContextMember { name, capability, line });
@@ -171,6 +175,9 @@ impl<'s> Code<'s> {
         if text == CONSOLE {
             return self.is_console(at).then_some((CONSOLE, Capability::Logs));
         }
+        if text == FETCH {
+            return self.calls_fetch(at).then_some((FETCH, Capability::Fetch));
+        }
         let (name, capability) = member(text)?;
         let used = match context {
             Context::Named(context) => {
@@ -213,6 +220,20 @@ impl<'s> Code<'s> {
         }
         let is_key = self.is(at + 1, ":") && matches!(before(1), "{" | ",");
         !is_key && before(1) != "typeof"
+    }
+
+    /// Returns whether the word at `at` calls the global `fetch`, and does not define a method of that name.
+    fn calls_fetch(&self, at: usize) -> bool {
+        let dots = self.dots_before(at);
+        if dots > 0 && !(GLOBAL.contains(&self.before(at, dots + 1)) && self.before(at, dots + 2) != ".") {
+            return false;
+        }
+        self.is(at + 1, "(") && !matches!(self.before(at, 1), "{" | "," | "async" | "function" | "*" | "new" | "get" | "set")
+    }
+
+    /// Returns whether the source gives the name `fetch` to something of its own at `at`.
+    fn declares_fetch(&self, at: usize) -> bool {
+        self.is(at, FETCH) && matches!(self.before(at, 1), "function" | "const" | "let" | "var" | "class" | "import")
     }
 
     /// Returns the number of tokens of the `.` or `?.` before the word at `at`.

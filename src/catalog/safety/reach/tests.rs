@@ -30,6 +30,27 @@ fn members_of_the_second_parameter_are_found() {
 }
 
 #[test]
+fn calls_of_the_global_fetch_are_found() {
+    for source in [
+        "export default async () => await fetch('https://a.example/');",
+        "export default () => globalThis.fetch('https://a.example/');",
+        "export default () => { const answer = self.fetch(url); };",
+    ] {
+        assert_eq!(found(source), [("fetch", 1)], "{source}");
+    }
+    for source in [
+        "export default { async fetch(request) { return new Response(); } };",
+        "export default { fetch(request, env) { return env; } };",
+        "export default (req, ctx) => ctx.fetch('a') ?? my.fetch('b');",
+        "export default () => typeof fetch === 'function';",
+        "const fetch = (url) => url; export default () => fetch('a');",
+        "function fetch(url) {} export default () => fetch('a');",
+    ] {
+        assert_eq!(found(source), [], "{source}");
+    }
+}
+
+#[test]
 fn similar_names_are_not_found() {
     for source in [
         "export default (req, ctx) => { Math.log(2); my.console.log(1); /* ctx.kv */ return 'ctx.kv.get'; };",
