@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 use tollhouse_base::{boxed, exact::numbers};
-use tollhouse_capability::guard::addresses;
+use tollhouse_capability::{guard::addresses, host_of_entry};
 use tollhouse_money::Network;
 use tollhouse_tool::{CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
 
@@ -144,7 +144,7 @@ fn odd(draft: &Draft) -> Vec<String> {
 
 /// Returns why the guard rejects every host that an entry of `allowedHosts` covers.
 fn unreachable(entry: &str) -> Option<&'static str> {
-    let entry = entry.strip_prefix("*.").unwrap_or(entry).to_ascii_lowercase();
+    let entry = host_of_entry(entry).to_ascii_lowercase();
     match entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => addresses::refusal(address),
         Err(_) => addresses::name_refusal(&entry),

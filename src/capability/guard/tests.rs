@@ -166,6 +166,16 @@ fn http_and_hosts_pass_only_by_setting() {
     assert_eq!(open.check("https://example.org/", Some(&hosts)), Err(FetchError::HostNotAllowed("example.org".into())));
     assert_eq!(open.check("http://127.0.0.1:8080/", Some(&hosts)), Err(FetchError::HostNotAllowed("127.0.0.1".into())));
     assert!(open.check("https://a.example.com/", Some(&hosts)).is_ok());
+    let hosts = AllowedHosts::parse(&["a.example.com:8443", "10.0.0.1:8443"]).unwrap();
+    assert!(open.check("https://a.example.com:8443/", Some(&hosts)).is_ok());
+    for (url, code) in [
+        ("https://a.example.com/", "not_granted"),
+        ("https://a.example.com:8444/", "not_granted"),
+        ("https://b.example.com:8443/", "not_granted"),
+        ("https://10.0.0.1:8443/", "forbidden_address"),
+    ] {
+        assert_eq!(open.check(url, Some(&hosts)).unwrap_err().code(), code, "{url}");
+    }
     for entry in ["127.0.0.1", "127.0.0.1:port", "http://a:1", "a:99999", ":80", ""] {
         assert!(
             matches!(Guard::new(GuardSettings { allow: vec![entry.into()], ..GuardSettings::default() }), Err(GuardError::Allow(_))),
