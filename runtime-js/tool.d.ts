@@ -834,7 +834,7 @@ interface ToolRequestInit {
   /** The body. Default: none. A GET or HEAD with a body throws a `TypeError`. */
   body?: string | ToolBytes | URLSearchParams | null;
   /**
-   * What to do with a redirect: follow it, return it as the response, or reject. Default: `follow`.
+   * How to handle a redirect: follow it, return it as the response, or reject. Default: `follow`.
    *
    * Another origin does not get `authorization` and `cookie`.
    */

@@ -119,7 +119,7 @@ macro_rules! ops {
                 headers: Vec<(String, String)> = text,
                 /// The body, at most [`REQUEST_BODY_BYTES`](crate::limits::REQUEST_BODY_BYTES). Empty for none.
                 body: Bytes = buffer,
-                /// What to do with a redirect.
+                /// How to handle a redirect.
                 redirect: RedirectMode = text,
             };
         }

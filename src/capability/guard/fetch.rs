@@ -38,7 +38,7 @@ const OF_BODY: [HeaderName; 4] = [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LO
 /// Headers that [`Redirects::Follow`] does not send to another origin.
 const OF_ORIGIN: [HeaderName; 2] = [AUTHORIZATION, COOKIE];
 
-/// What to do with a redirect.
+/// How to handle a redirect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Redirects {
     /// GET and HEAD follow it, and other methods return it.
@@ -64,7 +64,7 @@ pub struct Fetch<'a> {
     pub owner: &'a str,
     /// The method. Default: GET.
     pub method: Method,
-    /// What to do with a redirect. Default: follow it after GET and HEAD.
+    /// How to handle a redirect. Default: follow it after GET and HEAD.
     pub redirects: Redirects,
     /// The URL. It is checked first.
     pub url: &'a str,
