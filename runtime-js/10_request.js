@@ -162,7 +162,8 @@
       return this.#settings && "half";
     }
     get signal() {
-      return (this.#signal ??= parts.followSignal(this.#source));
+      if (this.#signal === undefined) this.#signal = parts.followSignal(this.#source);
+      return this.#signal;
     }
     get bodyUsed() {
       return this.#body.used;

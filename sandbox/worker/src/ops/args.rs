@@ -102,6 +102,18 @@ mod tests {
     }
 
     #[test]
+    fn redirect_mode_is_one_of_the_standard() {
+        for (name, mode) in [
+            ("follow", Some(RedirectMode::Follow)),
+            ("manual", Some(RedirectMode::Manual)),
+            ("error", Some(RedirectMode::Error)),
+            ("", None),
+        ] {
+            assert_eq!(RedirectMode::read(name.to_owned()), mode, "{name}");
+        }
+    }
+
+    #[test]
     fn number_is_converted_exactly_or_rejected() {
         let max = f64::from(u32::MAX);
         for (given, read) in [(0.0, Some(0)), (5_000.0, Some(5_000)), (max, Some(u32::MAX)), (max + 1.0, None), (-1.0, None)] {
