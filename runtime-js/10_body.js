@@ -74,7 +74,7 @@
   /** Bodies of the standard that need streams. */
   const UNSUPPORTED = { __proto__: null, ReadableStream: 1, Blob: 1, File: 1, FormData: 1 };
 
-  /** Throws for a body that would be sent as the text `[object …]`. */
+  /** Throws for a body that would be sent as the text `[object Object]`. */
   function refuseUnsupported(value) {
     if (value === null || typeof value !== "object" || parts.bytesOf(value) !== undefined || parts.isSearchParams(value)) return;
     const tag = value[SymbolToStringTag];
