@@ -26,6 +26,13 @@
     }
     return error;
   }
+
+  /** Sets the message and the cause of an error that was made before its reason was known, and returns it. */
+  function setCause(error, message, cause) {
+    ObjectDefineProperty(error, "message", { __proto__: null, value: message, writable: true, configurable: true });
+    ObjectDefineProperty(error, "cause", { __proto__: null, value: cause, writable: true, configurable: true });
+    return error;
+  }
   ObjectFreeze(ToolError.prototype);
   ObjectFreeze(ToolError);
 
@@ -134,6 +141,7 @@
 
   parts.ToolError = ToolError;
   parts.setReason = setReason;
+  parts.setCause = setCause;
   parts.describe = describe;
   /** Returns the full text of an error for a log. Only for errors. */
   parts.errorTitle = titleOf;

@@ -167,6 +167,8 @@
       if (rows !== undefined) return { __proto__: null, name: "Headers", value: rows };
       const response = parts.responseHead(value);
       if (response !== undefined) return { __proto__: null, name: "Response", value: response };
+      const request = parts.requestHead(value);
+      if (request !== undefined) return { __proto__: null, name: "Request", value: request };
       const name = TypedArrayPrototypeGetSymbolToStringTag(value);
       if (name !== undefined) {
         const items = [];

@@ -233,6 +233,8 @@
     if (rows !== undefined) return pairs("Headers", rows, ": ", state);
     const head = parts.responseHead(value);
     if (head !== undefined) return braces("Response", [`status: ${head.status}`, `headers: ${write(head.headers, state)}`]);
+    const request = parts.requestHead(value);
+    if (request !== undefined) return braces("Request", [`method: ${quoted(request.method, state)}`, `url: ${quoted(request.url, state)}`]);
     const getters = shapeOf(value);
     return getters === undefined ? undefined : interfaceText(getters, value, state);
   }

@@ -25,6 +25,7 @@
   const JSON_TEXT = 1;
   const BYTES = 2;
   const FAILURE = 3;
+  const RESPONSE = 4;
 
   /**
    * Returns the promise for the op with this number. `convert` turns the answer into the handler's
@@ -38,6 +39,11 @@
     });
   }
 
+  /** Calls `resolve` or `reject` with the answer to the op with this number, as a promise would get it. */
+  function awaited(number, convert, resolve, reject) {
+    waiting.set(number, { __proto__: null, resolve, reject, convert, failure: new ToolError() });
+  }
+
   /** Calls `fire` when the timer with this number has expired. */
   function timed(number, fire) {
     waiting.set(number, { __proto__: null, resolve: fire, reject: undefined, convert: undefined, failure: undefined });
@@ -45,7 +51,8 @@
 
   /**
    * Called by the worker, only with primitives and byte arrays. Never throws, so that no value of a
-   * handler reaches the worker's native side.
+   * handler reaches the worker's native side. A response has its head in `value` and its body in
+   * `code`.
    */
   function deliver(number, nowMs, kind, value, code, status) {
     clock.advance(nowMs);
@@ -60,6 +67,7 @@
       let answer;
       if (kind === JSON_TEXT) answer = JSONParse(value);
       else if (kind === BYTES) answer = value;
+      else if (kind === RESPONSE) answer = { __proto__: null, head: JSONParse(value), bytes: code };
       else if (kind === NONE) answer = undefined;
       op.resolve(op.convert === undefined ? answer : op.convert(answer));
     } catch (error) {
@@ -78,6 +86,14 @@
   /** Throws unless `call` is the running call, so that its `ctx` cannot act for another call. */
   function requireRunning(call) {
     if (call !== running) throw callEnded();
+  }
+
+  /**
+   * Throws unless a call is running. The warm-up has no id, and a module's top level can run after
+   * it.
+   */
+  function requireCall(what) {
+    if (running === undefined || running.id === "") throw new TypeError(`${what} only works in a call, not while the module loads`);
   }
 
   /**
@@ -207,11 +223,13 @@
 
   parts.deliver = deliver;
   parts.promised = promised;
+  parts.awaited = awaited;
   parts.timed = timed;
   parts.request = request;
   parts.requireRunning = requireRunning;
+  parts.requireCall = requireCall;
   parts.beginCall = begin;
   parts.rejectUnanswered = rejectUnanswered;
   parts.forgetOp = forgetOp;
-  parts.check = { __proto__: null, string, name, json, whole, options, noExtraArguments, noArgumentsAfterOptions };
+  parts.check = { __proto__: null, string, name, json, whole, options, enumerate, noExtraArguments, noArgumentsAfterOptions };
 })(globalThis.__tollhouse);

@@ -307,12 +307,12 @@
     return handleEvent;
   }
 
-  /** Returns the value of the attribute `on…` of a target. */
+  /** Returns the value of the attribute `on...` of a target. */
   function handlerOf(target, type) {
     return stateOf(target).handlers?.[type]?.value ?? null;
   }
 
-  /** Sets the attribute `on…` of a target. Anything but an object or function removes its listener. */
+  /** Sets the attribute `on...` of a target. Anything but an object or function removes its listener. */
   function setHandler(target, type, given) {
     const state = stateOf(target);
     const value = isObject(given) ? given : null;
@@ -334,6 +334,8 @@
   let abort;
   let isSignal;
   let isAborted;
+  /** Returns a signal that aborts with the first of these. */
+  let combine;
   let addAbortAlgorithm;
 
   class AbortSignal extends EventTarget {
@@ -383,19 +385,7 @@
       if (!isObject(signals)) throw new TypeError("the signals must be iterable");
       const all = [...signals];
       for (let i = 0; i < all.length; i++) if (!isSignal(all[i])) throw new TypeError("each of the signals must be an AbortSignal");
-      const signal = newSignal();
-      for (let i = 0; i < all.length; i++) {
-        if (!all[i].#aborted) continue;
-        signal.#aborted = true;
-        signal.#reason = all[i].#reason;
-        return signal;
-      }
-      signal.#sources = [];
-      for (let i = 0; i < all.length; i++) {
-        const sources = all[i].#sources ?? [all[i]];
-        for (let k = 0; k < sources.length; k++) signal.#follow(sources[k]);
-      }
-      return signal;
+      return combine(all);
     }
     #follow(source) {
       for (let i = 0; i < this.#sources.length; i++) if (this.#sources[i] === source) return;
@@ -415,6 +405,21 @@
       addAbortAlgorithm = (signal, algorithm) => {
         if (!signal.#aborted) define(signal.#algorithms, signal.#algorithms.length, algorithm);
       };
+      combine = (all) => {
+        const signal = newSignal();
+        for (let i = 0; i < all.length; i++) {
+          if (!all[i].#aborted) continue;
+          signal.#aborted = true;
+          signal.#reason = all[i].#reason;
+          return signal;
+        }
+        signal.#sources = [];
+        for (let i = 0; i < all.length; i++) {
+          const sources = all[i].#sources ?? [all[i]];
+          for (let k = 0; k < sources.length; k++) signal.#follow(sources[k]);
+        }
+        return signal;
+      };
       abort = (signal, given) => {
         if (signal.#aborted) return;
         const reason = given === undefined ? new DOMException("the operation was aborted", "AbortError") : given;
@@ -433,6 +438,17 @@
         signal.#run();
         for (let i = 0; i < aborted.length; i++) aborted[i].#run();
       };
+      /** Calls `run` when the signal aborts. Returns a function that cancels this. */
+      parts.onAbort = (signal, run) => {
+        addAbortAlgorithm(signal, run);
+        return () => {
+          const others = [];
+          const algorithms = signal.#algorithms;
+          for (let i = 0; i < algorithms.length; i++) if (algorithms[i] !== run) define(others, others.length, algorithms[i]);
+          signal.#algorithms = others;
+        };
+      };
+      parts.abortReason = (signal) => signal.#reason;
     }
   }
 
@@ -495,7 +511,9 @@
   parts.isEvent = events.is;
   parts.isEventTarget = isTarget;
   parts.isAbortSignal = isSignal;
-  parts.addAbortAlgorithm = addAbortAlgorithm;
+  parts.isAborted = isAborted;
+  /** Returns a signal that aborts with `source`, or never if that is null. */
+  parts.followSignal = (source) => (source === null ? newSignal() : combine([source]));
   defineInterface(Event, { shown: EVENT, constants: ["NONE", "CAPTURING_PHASE", "AT_TARGET", "BUBBLING_PHASE"] });
   defineInterface(CustomEvent, { shown: [...EVENT, "detail"] });
   defineInterface(ErrorEvent, { shown: [...EVENT, "message", "error"] });

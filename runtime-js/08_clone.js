@@ -183,7 +183,8 @@
   /** Returns whether `value` is an object of the web platform that cannot be cloned. */
   function isPlatformObject(value) {
     return (
-      parts.isInterfaceObject(value) || parts.isEventTarget(value) || parts.headerList(value) !== undefined || parts.responseHead(value) !== undefined
+      parts.isInterfaceObject(value) || parts.isEventTarget(value) || parts.headerList(value) !== undefined ||
+      parts.responseHead(value) !== undefined || parts.requestHead(value) !== undefined
     );
   }
 

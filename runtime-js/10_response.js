@@ -1,141 +1,11 @@
-// Headers and Response, for answers that are more than a JSON value.
+// Response, for answers that are more than a JSON value, and for what other servers answer.
 "use strict";
 
 ((parts) => {
-  const { define, defineGlobal } = parts;
-  const { JSONParse, Number, ObjectKeys, RangeError, SafeMap, SafeRegExp,
-    RegExpPrototypeExec, String, StringPrototypeToLowerCase, StringPrototypeSlice, StringPrototypeToWellFormed, SymbolIterator, TypeError, Uint8Array,
-    TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, StringPrototypeCharCodeAt, ArrayPrototypeSort } = parts.primordials;
+  const { Body, contentOf, defineGlobal, headerList, headersOf, headerValue } = parts;
+  const { Headers } = parts.globals;
+  const { JSONParse, Number, RangeError, String, TypeError } = parts.primordials;
 
-  const TOKEN = new SafeRegExp(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/);
-  const VALUE = new SafeRegExp(/^[\t\x20-\x7e\x80-\xff]*$/);
-
-  function headerName(name) {
-    const text = StringPrototypeToLowerCase(String(name));
-    if (RegExpPrototypeExec(TOKEN, text) === null) throw new TypeError(`\`${text}\` is not a header name`);
-    return text;
-  }
-
-  function headerValue(value) {
-    const text = trimmed(String(value));
-    if (RegExpPrototypeExec(VALUE, text) === null) throw new TypeError("a header value has characters that cannot be sent");
-    return text;
-  }
-
-  /** Removes HTTP white space from both ends: only tab, line feed, carriage return and space. */
-  function trimmed(text) {
-    let from = 0;
-    let to = text.length;
-    while (from < to && isSpace(StringPrototypeCharCodeAt(text, from))) from++;
-    while (to > from && isSpace(StringPrototypeCharCodeAt(text, to - 1))) to--;
-    return StringPrototypeSlice(text, from, to);
-  }
-
-  const isSpace = (code) => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d;
-
-  class Headers {
-    #rows = [];
-
-    constructor(init) {
-      if (init === undefined) return;
-      if (init === null || typeof init !== "object") throw new TypeError("headers must be an object, rows or Headers");
-      if (#rows in init) {
-        for (let i = 0; i < init.#rows.length; i++) this.append(init.#rows[i][0], init.#rows[i][1]);
-      } else if (typeof init[SymbolIterator] === "function") {
-        for (const row of init) {
-          const pair = [...row];
-          if (pair.length !== 2) throw new TypeError("a header row must be a name and a value");
-          this.append(pair[0], pair[1]);
-        }
-      } else {
-        const names = ObjectKeys(init);
-        for (let i = 0; i < names.length; i++) this.append(names[i], init[names[i]]);
-      }
-    }
-    append(name, value) {
-      const row = [headerName(name), headerValue(value)];
-      define(this.#rows, this.#rows.length, row);
-    }
-    delete(name) {
-      this.#keep(headerName(name));
-    }
-    get(name) {
-      const wanted = headerName(name);
-      let found = null;
-      for (let i = 0; i < this.#rows.length; i++) {
-        if (this.#rows[i][0] === wanted) found = found === null ? this.#rows[i][1] : `${found}, ${this.#rows[i][1]}`;
-      }
-      return found;
-    }
-    getSetCookie() {
-      const found = [];
-      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === "set-cookie") define(found, found.length, this.#rows[i][1]);
-      return found;
-    }
-    has(name) {
-      const wanted = headerName(name);
-      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === wanted) return true;
-      return false;
-    }
-    set(name, value) {
-      const wanted = headerName(name);
-      const text = headerValue(value);
-      this.#keep(wanted);
-      define(this.#rows, this.#rows.length, [wanted, text]);
-    }
-    forEach(callback, self) {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) callback.call(self, rows[i][1], rows[i][0], this);
-    }
-    *entries() {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) yield [rows[i][0], rows[i][1]];
-    }
-    *keys() {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) yield rows[i][0];
-    }
-    *values() {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) yield rows[i][1];
-    }
-    [SymbolIterator]() {
-      return this.entries();
-    }
-    #keep(unwanted) {
-      const rows = [];
-      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] !== unwanted) define(rows, rows.length, this.#rows[i]);
-      this.#rows = rows;
-    }
-    /** Returns one row per name, joined and sorted, in iteration order. */
-    #sorted() {
-      const joined = new SafeMap();
-      const rows = [];
-      for (let i = 0; i < this.#rows.length; i++) {
-        const name = this.#rows[i][0];
-        if (name === "set-cookie") {
-          define(rows, rows.length, this.#rows[i]);
-        } else if (joined.has(name)) {
-          joined.get(name)[1] = `${joined.get(name)[1]}, ${this.#rows[i][1]}`;
-        } else {
-          const row = [name, this.#rows[i][1]];
-          joined.set(name, row);
-          define(rows, rows.length, row);
-        }
-      }
-      return ArrayPrototypeSort(rows, (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
-    }
-    /**
-     * Returns the rows of `headers` as they were set, or undefined if it is not a Headers object.
-     */
-    static rowsOf(headers) {
-      return #rows in headers ? headers.#rows : undefined;
-    }
-  }
-  const { rowsOf } = Headers;
-  delete Headers.rowsOf;
-
-  const TEXT = "text/plain;charset=UTF-8";
   const JSON_TYPE = "application/json";
 
   /** Converts to an `unsigned short` as Web IDL does: truncates fractions. */
@@ -146,18 +16,17 @@
     return whole < 0 ? whole + 0x10000 : whole;
   }
 
-  /** Removes a leading byte order mark from a text, as decoding its bytes would. */
-  function withoutMark(text) {
-    return StringPrototypeCharCodeAt(text, 0) === 0xfeff ? StringPrototypeSlice(text, 1) : text;
-  }
+  const hasNullBody = (status) => status === 204 || status === 205 || status === 304;
 
   class Response {
     #status;
     #statusText;
     #headers;
-    /** A string, our own Uint8Array, or null. */
     #body;
-    #used = false;
+    /** Only the answer of another server has a URL. */
+    #url = "";
+    #redirected = false;
+    #type = "default";
 
     constructor(body = null, init = undefined) {
       const status = init?.status;
@@ -168,23 +37,13 @@
       this.#statusText = init?.statusText === undefined ? "" : headerValue(init.statusText);
       this.#headers = new Headers(init?.headers ?? undefined);
       if (body === null || body === undefined) {
-        this.#body = null;
+        this.#body = new Body(null);
         return;
       }
-      if (this.#status === 204 || this.#status === 205 || this.#status === 304) {
-        throw new TypeError(`a response with status ${this.#status} has no body`);
-      }
-      const bytes = typeof body === "object" ? parts.bytesOf(body) : undefined;
-      if (bytes !== undefined) {
-        this.#body = TypedArrayPrototypeSlice(bytes);
-        return;
-      }
-      const params = parts.isSearchParams?.(body) === true;
-      // A lone surrogate cannot be encoded.
-      this.#body = StringPrototypeToWellFormed(String(body));
-      if (!this.#headers.has("content-type")) {
-        this.#headers.set("content-type", params ? "application/x-www-form-urlencoded;charset=UTF-8" : TEXT);
-      }
+      if (hasNullBody(this.#status)) throw new TypeError(`a response with status ${this.#status} has no body`);
+      const { content, type } = contentOf(body);
+      this.#body = new Body(content);
+      if (type !== null && !this.#headers.has("content-type")) this.#headers.set("content-type", type);
     }
 
     static json(value, init = undefined) {
@@ -214,51 +73,45 @@
       return this.#statusText;
     }
     get ok() {
-      return this.#status <= 299;
+      return this.#status >= 200 && this.#status <= 299;
     }
     get headers() {
       return this.#headers;
     }
     get type() {
-      return "default";
+      return this.#type;
     }
     get url() {
-      return "";
+      return this.#url;
     }
     get redirected() {
-      return false;
+      return this.#redirected;
     }
     get bodyUsed() {
-      return this.#used;
+      return this.#body.used;
     }
     async text() {
-      return this.#text();
+      return this.#body.text();
     }
     async json() {
-      return JSONParse(this.#text());
+      return this.#body.json();
     }
     async bytes() {
-      this.#use();
-      if (this.#body === null) return new Uint8Array(0);
-      return typeof this.#body === "string" ? parts.ops.op_text_encode(this.#body) : TypedArrayPrototypeSlice(this.#body);
+      return this.#body.bytes();
     }
     async arrayBuffer() {
-      return TypedArrayPrototypeGetBuffer(await this.bytes());
+      return this.#body.arrayBuffer();
     }
     clone() {
-      if (this.#used) throw new TypeError("the body has been read already");
-      const init = { __proto__: null, status: this.#status, statusText: this.#statusText, headers: this.#headers };
-      return new Response(this.#body, init);
-    }
-    #use() {
-      if (this.#used) throw new TypeError("the body has been read already");
-      if (this.#body !== null) this.#used = true;
-    }
-    #text() {
-      this.#use();
-      if (this.#body === null) return "";
-      if (typeof this.#body !== "string") return parts.ops.op_text_decode(this.#body, false);
-      return withoutMark(this.#body);
+      const copy = new Response();
+      copy.#body = this.#body.copy();
+      copy.#status = this.#status;
+      copy.#statusText = this.#statusText;
+      copy.#headers = headersOf(headerList(this.#headers), this.#type !== "default");
+      copy.#url = this.#url;
+      copy.#redirected = this.#redirected;
+      copy.#type = this.#type;
+      return copy;
     }
     /** Returns `{ status, headers }` if `value` is a Response, else undefined. */
     static head(value) {
@@ -268,20 +121,34 @@
     /** Returns `{ status, headers, body }` if `value` is a Response, else undefined. */
     static read(value) {
       if (!(#status in value)) return undefined;
-      if (value.#used) throw new TypeError("the body of the answer has been read already");
-      return { __proto__: null, status: value.#status, headers: rowsOf(value.#headers), body: value.#body };
+      if (value.#body.used) throw new TypeError("the body of the answer has been read already");
+      return { __proto__: null, status: value.#status, headers: headerList(value.#headers), body: value.#body.content };
+    }
+
+    /**
+     * Returns the answer of another server. `head` has `status`, `statusText`, `url`, `redirected` and
+     * the rows `headers`. `bytes` belong to it from now on.
+     */
+    static received(head, bytes) {
+      const response = new Response();
+      response.#body = new Body(bytes === null || hasNullBody(head.status) ? null : bytes);
+      response.#status = head.status;
+      response.#statusText = head.statusText;
+      response.#headers = headersOf(head.headers, true);
+      response.#url = head.url;
+      response.#redirected = head.redirected;
+      response.#type = "basic";
+      return response;
     }
   }
-  const { head, read } = Response;
+  const { head, read, received } = Response;
   delete Response.head;
   delete Response.read;
-  parts.tag(Headers.prototype, "Headers");
+  delete Response.received;
   parts.tag(Response.prototype, "Response");
 
-  parts.headerList = rowsOf;
   parts.readResponse = read;
   parts.responseHead = head;
-  parts.withoutMark = withoutMark;
-  defineGlobal("Headers", Headers);
+  parts.receivedResponse = received;
   defineGlobal("Response", Response);
 })(globalThis.__tollhouse);

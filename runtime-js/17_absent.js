@@ -8,7 +8,7 @@
 ((parts) => {
   const { ObjectDefineProperty, ObjectFreeze, RegExpPrototypeExec, SafeMap, SafeRegExp, TypeError } = parts.primordials;
 
-  const HTTP = "use `await ctx.httpGetJson(url)`, with the capability `httpGetJson` and the host in `allowedHosts`";
+  const HTTP = "use the global `fetch(url)` or `ctx.httpGetJson(url)`, with its capability and the host in `allowedHosts`";
   const MODULE = "a handler is a single module without imports: bundle its packages into it, and `export default` the function";
   const PAGE = "a handler has no page; use `ctx.kv` and `ctx.files` to store data";
   const BYTES = "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`";
@@ -19,7 +19,7 @@
 
   const ADVICE = new SafeMap();
   for (const [names, advice] of [
-    [["fetch", "XMLHttpRequest", "Request", "axios", "WebSocket", "EventSource"], HTTP],
+    [["fetch", "XMLHttpRequest", "axios", "WebSocket", "EventSource"], HTTP],
     [["Buffer"], "use Uint8Array, with TextEncoder, TextDecoder, atob and btoa"],
     [["require", "module", "exports", "__dirname", "__filename"], MODULE],
     [["process"], "settings and secrets are in `ctx.env`, and a handler ends by returning or throwing"],
@@ -47,11 +47,27 @@
   /** Members of `crypto.subtle` and Response that exist on other platforms, but not here. */
   const MEMBER = new SafeRegExp(/\b(?:(subtle)\.[A-Za-z]+|[A-Za-z_]+\.(?:blob|formData)) is not a function$/);
 
+  /** A method that a member of `ctx` lacks. In QuickJS, the message does not name the method. */
+  const METHOD = new SafeRegExp(/^(?:(?:ctx|context|env)\.)?(kv|files)\.([A-Za-z]+) is not a function$/);
+
+  const KV = ["get", "set", "delete", "list", "atomic"];
+  const FILES = ["read", "readText", "readJson", "write", "delete", "list"];
+
+  /** Returns the methods of a member of `ctx`, if `name` is not one of them. */
+  function methodsInstead(member, name) {
+    const methods = member === "kv" ? KV : FILES;
+    for (let i = 0; i < methods.length; i++) if (methods[i] === name) return undefined;
+    return `the methods of \`ctx.${member}\` are ${parts.check.enumerate(methods)}`;
+  }
+
   /** Returns an error message, with the alternative if it is about a missing name. */
   function withAdvice(message) {
     if (message.length > MAX_MESSAGE_LENGTH) return message;
     const missing = RegExpPrototypeExec(MISSING, message);
     if (missing !== null && ADVICE.has(missing[1])) return `${message}: ${ADVICE.get(missing[1])}`;
+    const method = RegExpPrototypeExec(METHOD, message);
+    const methods = method === null ? undefined : methodsInstead(method[1], method[2]);
+    if (methods !== undefined) return `${message}: ${methods}`;
     const member = RegExpPrototypeExec(MEMBER, message);
     if (member !== null) return `${message}: ${member[1] === undefined ? BYTES : KEYS}`;
     const record = RegExpPrototypeExec(RECORD, message);

@@ -206,7 +206,9 @@
       await evaluated;
       const found = namespace.default;
       if (typeof found !== "function") {
-        ops.op_unloadable("the module has no default export that is a function: write `export default async (req, ctx) => ({})`", "");
+        const hasFetch = found !== null && typeof found === "object" && typeof found.fetch === "function";
+        const instead = hasFetch ? "in place of the object with `fetch`, " : "";
+        ops.op_unloadable(`the module has no default export that is a function: ${instead}write \`export default async (req, ctx) => ({})\``, "");
         return;
       }
       handler = found;

@@ -13,8 +13,8 @@
  *
  * - The module cannot import anything or evaluate strings. `tollhouse deploy` bundles imports
  *   first.
- * - Network and storage are available through `ctx` only. There is no `fetch`, `Buffer`,
- *   `process` or `document`.
+ * - Storage is available through `ctx`, and the network through `fetch` and `ctx.httpGetJson`.
+ *   There is no `Buffer`, `process` or `document`.
  * - A process keeps its module state for later calls of the same version, but can end at any time.
  *   Store data that must last in `ctx.kv` or `ctx.files`.
  * - A call ends when its handler does. Pending writes to `ctx.kv` and `ctx.files` are completed
@@ -266,6 +266,7 @@ interface ToolContext {
    *   or `auth` is used without https
    * - `too_many_redirects`, `timeout`, `unreachable`, `body_too_large` or `bad_response`: the
    *   request failed
+   * - `quota_exceeded`: the call has made its number of requests, those of `fetch` included
    * - `not_json`: the response is not JSON; `status` contains its HTTP status
    *
    * @example
@@ -633,8 +634,9 @@ interface HttpGetJsonOptions {
  * The response of `ctx.httpGetJson`, with any status.
  *
  * The body is parsed as JSON if its type is `application/json` or `…+json`. It is also parsed if
- * its type is `text/*`, bytes, JavaScript or missing and the body is JSON. gzip and deflate are
- * decoded. Any other body rejects with `not_json`, and the error has the response's `status`.
+ * its type is `text/*`, bytes, JavaScript or missing and the body is JSON. gzip, deflate, br and
+ * zstd are decoded. Any other body rejects with `not_json`, and the error has the response's
+ * `status`.
  *
  * @example
  * ```ts
@@ -658,7 +660,7 @@ interface HttpGetJsonResult<T = any> {
 }
 
 /**
- * The error that an operation of `ctx` rejects with.
+ * The error that an operation of `ctx` rejects with, and the `cause` of a failed `fetch`.
  *
  * @example
  * ```ts
@@ -684,6 +686,7 @@ interface ToolError extends Error {
    * - `contended`: other writes came first at every attempt; try again
    * - `store_unavailable`: the host's storage is down; try again
    * - `too_large`: the response is larger than the worker accepts
+   * - `redirected`: the server redirected a `fetch` with `redirect: "error"`
    * - `forbidden_address`, `too_many_redirects`, `timeout`, `unreachable`, `body_too_large`,
    *   `bad_response`, `not_json`: see `ctx.httpGetJson`
    */
@@ -698,8 +701,9 @@ interface ToolError extends Error {
 type ToolBytes = ArrayBuffer | ArrayBufferView;
 
 /**
- * A response with a status, headers and any body. Return it if a JSON value alone is not enough.
+ * A response with a status, headers and any body: the answer of a server to `fetch`, or your own.
  *
+ * Return one if a JSON value alone is not enough. The answer of a server can be returned as it is.
  * A body can be read once. A second read rejects with a `TypeError`.
  *
  * @example
@@ -708,19 +712,19 @@ type ToolBytes = ArrayBuffer | ArrayBufferView;
  * ```
  */
 interface Response {
-  /** The HTTP status, from 200 to 599. */
+  /** The HTTP status, from 200 to 599. A server can answer with others. */
   readonly status: number;
   /** The status message. Default: empty. */
   readonly statusText: string;
   /** Whether the status is from 200 to 299. */
   readonly ok: boolean;
-  /** The headers, which you can change. */
+  /** The headers. You cannot change those of a server's answer. */
   readonly headers: Headers;
-  /** Always `default`. */
-  readonly type: "default";
-  /** Always empty. */
+  /** `basic` for the answer of a server, `default` for your own. */
+  readonly type: "basic" | "default";
+  /** The URL that answered, after redirects. Empty for your own. */
   readonly url: string;
-  /** Always false. */
+  /** Whether a redirect led to `url`. */
   readonly redirected: boolean;
   /** Whether the body was read. */
   readonly bodyUsed: boolean;
@@ -783,6 +787,125 @@ declare var Response: {
   redirect(url: string | URL, status?: number): Response;
   /** Throws a `TypeError`, because a response needs a status. */
   error(): never;
+};
+
+/**
+ * Capability `fetch`. Sends a request to one of the tool's `allowedHosts`, as in the
+ * [Fetch standard](https://fetch.spec.whatwg.org/#fetch-method).
+ *
+ * Resolves for a response with any status, when its body has arrived. Follows up to 3 redirects to
+ * allowed hosts. gzip, deflate, br and zstd are decoded. There are no cookies and no cache. It
+ * shares its limits with `ctx.httpGetJson`, by default 10 requests in a call, 5,000 ms and 1 MiB for
+ * each response. The body of a request has at most 1 MiB.
+ *
+ * Rejects with a `TypeError` if the request fails. Its `cause` is a `ToolError` with the reason: see
+ * `ctx.httpGetJson`. Rejects with the signal's reason if the signal aborts.
+ *
+ * @example
+ * ```ts
+ * const response = await fetch("https://api.example.com/orders", {
+ *   method: "POST",
+ *   headers: { "content-type": "application/json", authorization: `Bearer ${ctx.env.ORDERS_KEY}` },
+ *   body: JSON.stringify({ item: req.input.item }),
+ *   signal: AbortSignal.timeout(2_000),
+ * });
+ * if (!response.ok) throw new Error(`the server answered ${response.status}`);
+ * return await response.json();
+ * ```
+ */
+declare function fetch(input: string | URL | Request, init?: ToolRequestInit): Promise<Response>;
+
+/**
+ * The options of `fetch` and of a `Request`.
+ *
+ * The host ignores headers that only it can set, for example `host` and `content-length`.
+ *
+ * @example
+ * ```ts
+ * const init: ToolRequestInit = { method: "PUT", body: new URLSearchParams({ city: "Oslo" }) };
+ * const response = await fetch("https://api.example.com/city", init);
+ * ```
+ */
+interface ToolRequestInit {
+  /** The method. Default: GET. CONNECT, TRACE and TRACK throw a `TypeError`. */
+  method?: string;
+  /** The headers. A text body without `content-type` is `text/plain`, parameters are a form. */
+  headers?: ToolHeadersInit;
+  /** The body. Default: none. A GET or HEAD with a body throws a `TypeError`. */
+  body?: string | ToolBytes | URLSearchParams | null;
+  /**
+   * How to handle a redirect: follow it, return it as the response, or reject. Default: `follow`.
+   *
+   * Another origin does not get `authorization` and `cookie`.
+   */
+  redirect?: "follow" | "manual" | "error";
+  /** Aborts the request. The host can still complete it, and it counts as a request of the call. */
+  signal?: AbortSignal | null;
+  /** No effect, because there is no cache. `only-if-cached` throws a `TypeError`. */
+  cache?: "default" | "no-store" | "reload" | "no-cache" | "force-cache" | "only-if-cached";
+  /** No effect, because there are no cookies. */
+  credentials?: "omit" | "same-origin" | "include";
+  /** No effect, because a tool has no origin. */
+  mode?: "same-origin" | "no-cors" | "cors";
+  /** No effect: the call ends when the handler does. */
+  keepalive?: boolean;
+}
+/**
+ * A request for `fetch`. Its body can be read once, and `fetch` reads it.
+ *
+ * @example
+ * ```ts
+ * const request = new Request("https://api.example.com/orders", { method: "POST", body: "{}" });
+ * request.headers.set("content-type", "application/json");
+ * const response = await fetch(request);
+ * ```
+ */
+interface Request {
+  /** The method. `get` and other common ones are in upper case. */
+  readonly method: string;
+  /** The complete URL. */
+  readonly url: string;
+  /** The headers, which you can change. */
+  readonly headers: Headers;
+  /** Always empty. */
+  readonly destination: "";
+  /** The option `redirect`. */
+  readonly redirect: "follow" | "manual" | "error";
+  /** A signal that aborts with the option `signal`. */
+  readonly signal: AbortSignal;
+  /** The option `cache`. */
+  readonly cache: string;
+  /** The option `credentials`. */
+  readonly credentials: string;
+  /** The option `mode`. */
+  readonly mode: string;
+  /** The option `keepalive`. */
+  readonly keepalive: boolean;
+  /** The option `integrity`. A `fetch` rejects unless it is empty. */
+  readonly integrity: string;
+  /** The option `referrer`, which can be empty or `about:client`. */
+  readonly referrer: string;
+  /** The option `referrerPolicy`. */
+  readonly referrerPolicy: string;
+  /** Always `half`. */
+  readonly duplex: "half";
+  /** Whether the body was read. */
+  readonly bodyUsed: boolean;
+  /** Reads the body as text, decoded as UTF-8. */
+  text(): Promise<string>;
+  /** Reads the body as JSON. Rejects with a `SyntaxError` if it is not JSON. */
+  json(): Promise<any>;
+  /** Reads the body as bytes. */
+  bytes(): Promise<Uint8Array>;
+  /** Reads the body as an `ArrayBuffer`. */
+  arrayBuffer(): Promise<ArrayBuffer>;
+  /** Copies the request. Throws a `TypeError` if the body was read. */
+  clone(): Request;
+}
+declare var Request: {
+  readonly prototype: Request;
+  /** Creates a request. Throws a `TypeError` if the URL is not complete, or an option is invalid. */
+  new (input: string | URL | Request, init?: ToolRequestInit): Request;
 };
 
 /**
@@ -1314,7 +1437,7 @@ declare var ErrorEvent: {
 };
 
 /**
- * Reports that an operation of your own was aborted.
+ * Aborts a `fetch`, or an operation of your own.
  *
  * The operations of `ctx` do not accept a signal. `httpGetJson` has `timeoutMs`.
  *

@@ -222,13 +222,20 @@ fn globals() -> String {
 }
 
 #[test]
-fn every_capability_opens_a_member_of_ctx_that_reports_it() {
-    let members = ctx();
+fn every_capability_opens_a_member_of_ctx_or_a_global_that_reports_it() {
+    let (members, contract) = (ctx(), contract());
+    let of_ctx = |capability: &&Capability| capability.row().member.starts_with("ctx.");
     let listed: BTreeSet<_> = members.lines().filter_map(|line| line.split_once("` | Capability `")?.1.split('`').next()).collect();
-    assert_eq!(listed, Capability::ALL.iter().map(|capability| capability.row().name).collect());
+    assert_eq!(listed, Capability::ALL.iter().filter(of_ctx).map(|capability| capability.row().name).collect());
     for capability in Capability::ALL {
         let CapabilityRow { name, member, .. } = capability.row();
-        assert!(members.contains(&format!("`ctx.{member}` | Capability `{name}`.")), "{capability:?}: {members}");
+        if of_ctx(&capability) {
+            assert!(members.contains(&format!("`{member}` | Capability `{name}`.")), "{capability:?}: {members}");
+        } else {
+            let (before, _) = contract.split_once(&format!("\ndeclare function {member}(")).expect("it is a function");
+            let of = comment(&before.lines().collect::<Vec<_>>());
+            assert!(of.starts_with(&format!("Capability `{name}`.")), "{capability:?}: {of}");
+        }
     }
 }
 
@@ -376,4 +383,13 @@ fn everything_that_documents_name_is_there() {
         }
     }
     assert!(astray.is_empty(), "{}", astray.join("\n"));
+}
+
+/// A host serves its index in place of the README, and the index has other headings.
+#[test]
+fn pages_link_to_no_heading_of_the_readme() {
+    let leads_astray = |(file, heading): &(String, String)| file.trim_start_matches("../") == "README.md" && !heading.is_empty();
+    let pages = documents().into_iter().filter(|path| path.starts_with(root().join("docs")));
+    let astray: Vec<_> = pages.filter(|path| links(&prose(&read(path))).iter().any(leads_astray)).collect();
+    assert!(astray.is_empty(), "{astray:?}");
 }

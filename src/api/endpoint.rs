@@ -108,7 +108,7 @@ pub struct OwnEndpoint {
     pub owner: String,
     /// Capabilities that were requested and not granted yet.
     pub requested_capabilities: Capabilities,
-    /// The hosts that `httpGetJson` can reach.
+    /// The hosts that `fetch` and `httpGetJson` can reach.
     pub allowed_hosts: Vec<String>,
     /// Hosts that were requested and not granted yet.
     pub requested_hosts: Vec<String>,
@@ -256,7 +256,7 @@ pub struct EndpointBrief {
     pub tier: Tier,
     /// Capabilities that were requested and not granted yet.
     pub requested_capabilities: Capabilities,
-    /// The hosts that `httpGetJson` can reach.
+    /// The hosts that `fetch` and `httpGetJson` can reach.
     pub allowed_hosts: Vec<String>,
     /// Hosts that were requested and not granted yet.
     pub requested_hosts: Vec<String>,

@@ -51,7 +51,7 @@ pub struct EndpointDraft {
     /// Limits by name, up to their ceilings.
     #[serde(default)]
     pub limits: Map<String, Value>,
-    /// The hosts that `httpGetJson` can reach.
+    /// The hosts that `fetch` and `httpGetJson` can reach.
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
     /// Whether a process may serve several calls.
@@ -120,7 +120,7 @@ pub struct EndpointPatch {
     /// Limits by name, up to their ceilings. They replace all previous ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Map<String, Value>>,
-    /// The hosts that `httpGetJson` can reach.
+    /// The hosts that `fetch` and `httpGetJson` can reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_hosts: Option<Vec<String>>,
     /// Whether a process may serve several calls.
@@ -270,6 +270,6 @@ pub struct EndpointCheck {
 pub struct Grants {
     /// Capabilities.
     pub capabilities: Capabilities,
-    /// Hosts for `httpGetJson`.
+    /// Hosts for `fetch` and `httpGetJson`.
     pub hosts: Vec<String>,
 }

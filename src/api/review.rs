@@ -66,7 +66,7 @@ pub struct PendingReview {
     pub tier: Tier,
     /// Granted capabilities.
     pub capabilities: Capabilities,
-    /// The hosts that `httpGetJson` can reach.
+    /// The hosts that `fetch` and `httpGetJson` can reach.
     pub allowed_hosts: Vec<String>,
     /// Capabilities that were requested and not granted yet.
     pub requested_capabilities: Capabilities,

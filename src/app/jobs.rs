@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use tollhouse_account::session::Sessions;
 use tollhouse_base::log_gate::LogGate;
 use tollhouse_call::{History, Metrics};
@@ -28,6 +29,9 @@ const AGE_INDEPENDENT: [&str; 5] = [Sales::ROUND, "versions", "payouts", "reorga
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The work of a job. It is boxed, so that what surrounds it is compiled once, and not for each job.
+type Work = Box<dyn Fn(Arc<Services>) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
 
 /// Limits the lines about sources that are lost and cannot be scanned, because the host tries again each minute.
 static NOT_SCANNED: LogGate = LogGate::every(HOUR);
@@ -79,11 +83,19 @@ pub(super) fn start(services: &Arc<Services>) {
 }
 
 /// Runs `work` now and then at the interval `every`.
-fn job<Work, Doing>(services: &Arc<Services>, name: &'static str, every: Duration, what: &'static str, work: Work)
-where
-    Work: Fn(Arc<Services>) -> Doing + Send + 'static,
-    Doing: Future<Output = Result<(), StoreError>> + Send,
+fn job<Doing>(
+    services: &Arc<Services>,
+    name: &'static str,
+    every: Duration,
+    what: &'static str,
+    work: impl Fn(Arc<Services>) -> Doing + Send + Sync + 'static,
+) where
+    Doing: Future<Output = Result<(), StoreError>> + Send + 'static,
 {
+    run_job(services, name, every, what, Box::new(move |services| Box::pin(work(services))));
+}
+
+fn run_job(services: &Arc<Services>, name: &'static str, every: Duration, what: &'static str, work: Work) {
     let look = if services.store.is_shared() { every.min(POLL_EVERY) } else { every };
     maintain(services, look, what, move |services, _| {
         let (replica, clock, doing) = (Arc::clone(&services.replica), services.clock.clone(), work(services));
@@ -102,11 +114,19 @@ where
 
 /// Runs a step of the [round](sweep_cursor) with this name every minute while a round is active. A new
 /// round begins at the interval `every`.
-fn run_sweeps<Work, Doing>(services: &Arc<Services>, name: &'static str, every: Duration, what: &'static str, work: Work)
-where
-    Work: Fn(Arc<Services>) -> Doing + Send + Sync + 'static,
-    Doing: Future<Output = Result<(), StoreError>> + Send,
+fn run_sweeps<Doing>(
+    services: &Arc<Services>,
+    name: &'static str,
+    every: Duration,
+    what: &'static str,
+    work: impl Fn(Arc<Services>) -> Doing + Send + Sync + 'static,
+) where
+    Doing: Future<Output = Result<(), StoreError>> + Send + 'static,
 {
+    sweep_when_due(services, name, every, what, Box::new(move |services| Box::pin(work(services))));
+}
+
+fn sweep_when_due(services: &Arc<Services>, name: &'static str, every: Duration, what: &'static str, work: Work) {
     let work = Arc::new(work);
     job(services, name, MINUTE, what, move |services| {
         let work = Arc::clone(&work);

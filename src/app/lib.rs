@@ -29,14 +29,14 @@ use tollhouse_call::{
 };
 use tollhouse_capability::{CapabilityServices, Guard, GuardSettings, guard::RecordedAnswers, secret::Secrets};
 use tollhouse_catalog::{Catalog, CatalogParts, ValidationError, safety::Scanner};
-use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, NetworkSettings, SecretSettings, Settings};
+use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, SecretSettings, Settings};
 use tollhouse_event::{EventSettings, Events};
 use tollhouse_front::{Authenticator, Code, FrontServices, Limits, MemoryBudget, Proxies, Shutdown};
 use tollhouse_http as http;
 use tollhouse_mcp::McpOptions;
 use tollhouse_money::{
-    ConfigError, FacilitatorAccess, FacilitatorParts, FacilitatorSite, Facilitators, Ledger, PaymentConfig, Payments, QuoteKey, Quotes,
-    ReachReport, ReceiptFinisher, RemoteRoutes, RouteProvider, TableRoutes, check_kind, ledger,
+    ConfigError, FacilitatorAccess, FacilitatorParts, Facilitators, Ledger, PaymentConfig, Payments, QuoteKey, Quotes, ReachReport,
+    ReceiptFinisher, RemoteRoutes, RouteProvider, TableRoutes, check_kind, ledger,
     payout::Payouts,
     receipt::{FreeReceipts, PublishedKeys},
     refund::Refunds,
@@ -413,22 +413,9 @@ fn facilitators(
     clock: &Clock,
 ) -> Result<(Facilitators, Option<Arc<Ledger>>), ConfigError> {
     let (money, strangers) = (&settings.money, FacilitatorAccess::default());
-    let sites = sites(money, &strangers);
+    let sites = money.sites(&strangers);
     let gas_key = money.gas_key.as_ref().map(HiddenValue::expose);
     Facilitators::start(&FacilitatorParts { sites: &sites, asset: config.first().asset, gas_key, store, clock })
-}
-
-/// Returns the facilitator of each network. Those configured for a single network get `strangers` as access, without our credentials.
-fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<FacilitatorSite<'a>> {
-    let site = |of: &'a NetworkSettings| FacilitatorSite {
-        network: of.network,
-        kind: of.facilitator,
-        url: of.url.as_deref(),
-        access: if of.known { &money.access } else { strangers },
-        rpc_url: of.rpc_url.as_ref().map(HiddenValue::expose),
-        confirmations: of.confirmations,
-    };
-    money.networks.iter().map(site).collect()
 }
 
 /// Contacts the facilitators of all networks at the same time, before a host starts. Returns each
@@ -437,7 +424,7 @@ fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<
 pub async fn reach(money: &MoneySettings) -> Vec<(&'static str, ReachReport)> {
     let strangers = FacilitatorAccess::default();
     let gas_key = money.gas_key.as_ref().map(HiddenValue::expose);
-    let requests = sites(money, &strangers).into_iter().map(|site| async move { (site.network.caip2, site.reach(gas_key).await) });
+    let requests = money.sites(&strangers).into_iter().map(|site| async move { (site.network.caip2, site.reach(gas_key).await) });
     join_all(requests).await
 }
 

@@ -12,12 +12,13 @@ use std::{
     task::{Context, Poll},
 };
 
+use async_recursion::async_recursion as boxed;
 use serde_json::Value;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task::block_in_place,
 };
-use tollhouse_fair::{FairSemaphore, Share};
+use tollhouse_fair::{FairPermit, FairSemaphore, Share};
 
 /// Longest text that is processed inline, in bytes. It takes less than a millisecond.
 const SHORT_BYTES: usize = 8 << 10;
@@ -64,9 +65,15 @@ pub async fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes <= SHORT_BYTES {
         return work();
     }
-    let positions = if bytes <= MIDDLING_BYTES { &MIDDLING } else { &LONG };
-    let _place = positions.turn(current_client()).await;
+    let _place = place(bytes).await;
     run_in_place(work)
+}
+
+/// Waits until a text of `bytes` bytes can be processed.
+#[boxed]
+async fn place(bytes: usize) -> FairPermit<Client> {
+    let positions = if bytes <= MIDDLING_BYTES { &MIDDLING } else { &LONG };
+    positions.turn(current_client()).await
 }
 
 /// Estimates the length of a value as JSON, in bytes. It stops counting once the value is known to be long.
@@ -139,6 +146,13 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 /// Runs blocking work in place while another thread takes over the runtime's tasks.
 pub fn run_in_place<T>(work: impl FnOnce() -> T) -> T {
+    let (mut work, mut output) = (Some(work), None);
+    in_place(&mut || output = work.take().map(|work| work()));
+    output.expect("the work was done")
+}
+
+/// [`run_in_place`] for work of any type, so that the hand-over is compiled once.
+fn in_place(work: &mut dyn FnMut()) {
     // A single-threaded runtime has no other thread to hand its tasks to.
     let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
     if has_others { block_in_place(work) } else { work() }

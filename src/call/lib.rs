@@ -135,9 +135,16 @@ impl Calls {
     /// # Errors
     ///
     /// [`CallError::UnknownEndpoint`] and [`CallError::Paused`]; and [`CallError::Store`] or [`CallError::SourceLost`] if it
-    /// is not cached and its record or source cannot be read.
+    /// is not cached and its record or source cannot be read. Fails at once while the store is known to be down.
     pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<LiveEndpoint>, CalledBy), CallError> {
-        let live = self.parts.catalog.find(slug).await?.ok_or_else(|| CallError::unknown_endpoint(slug))?;
+        let live = match self.parts.catalog.find_cached(slug) {
+            Some(live) => live,
+            None => {
+                // A store that does not answer would delay the refusal by seconds.
+                self.check_contact()?;
+                self.parts.catalog.find(slug).await?.ok_or_else(|| CallError::unknown_endpoint(slug))?
+            }
+        };
         let by = by(&live.endpoint.owner);
         let reason = match live.endpoint.availability() {
             Availability::Active => return Ok((live, by)),
@@ -204,11 +211,17 @@ impl Calls {
         tokio::time::timeout(timeout, self.running.wait()).await.is_ok()
     }
 
+    /// Fails while this host does not reach the store, so that it may have stale prices.
+    fn check_contact(&self) -> Result<(), CallError> {
+        match self.parts.replica.is_fenced() {
+            true => Err(StoreError::Away("this host does not receive changes from other hosts".to_owned()).into()),
+            false => Ok(()),
+        }
+    }
+
     /// Fails while this host may have stale prices or a wrong clock.
     fn check_callable(&self) -> Result<(), CallError> {
-        if self.parts.replica.is_fenced() {
-            return Err(StoreError::Away("this host does not receive changes from other hosts".to_owned()).into());
-        }
+        self.check_contact()?;
         self.parts.replica.clock_is_wrong().map_or(Ok(()), |reason| Err(CallError::NotReady(reason)))
     }
 

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use tollhouse_base::id::ReceiptId;
+use tollhouse_base::{boxed, id::ReceiptId};
 use tollhouse_money::receipt::{self, FreeReceipts, ReceiptSigner};
 use tollhouse_protocol::limits::Limits;
 use tollhouse_store::{Store, StoreError};
@@ -57,6 +57,7 @@ impl Receipts {
         stored.map(|stored| self.signer.present(&stored)).transpose()
     }
 
+    #[boxed]
     async fn stored(&self, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
         match self.free.get(id).await? {
             Some(free) => Ok(Some(free)),

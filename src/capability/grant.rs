@@ -63,8 +63,7 @@ pub(super) struct Denied {
 impl From<Denied> for OpFailure {
     fn from(Denied { capability, is_requested }: Denied) -> Self {
         let row = capability.row();
-        let member = format!("ctx.{}", row.member);
-        if is_requested { failure::waits(&member, row.name) } else { failure::not_granted(&member, &capability.manifest_lines()) }
+        if is_requested { failure::waits(row.member, row.name) } else { failure::not_granted(row.member, &capability.manifest_lines()) }
     }
 }
 

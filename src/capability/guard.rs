@@ -1,7 +1,8 @@
 //! The guard: the only way to send requests to addresses that others supply (SSRF protection).
 //!
-//! A request is allowed if its URL is plain (no userinfo, no control characters, the scheme's default port), its host
-//! is a public name or address, and **every** address that the name resolves to is public. The name is resolved once,
+//! A request is allowed if its URL is plain (no userinfo, no control characters, the scheme's default port or one that
+//! the tool's allowed hosts name), its host is a public name or address, and **every** address that the name resolves to
+//! is public. The name is resolved once,
 //! in the client's own resolver, and the connection goes to the addresses that were checked. Redirects are followed
 //! here, and each hop is checked again. Proxies from the environment are not used. [`addresses`] defines which
 //! addresses are public.
@@ -12,7 +13,7 @@
 //! requests would delay the others. All bytes that arrive on a connection are counted, whatever they are: see
 //! [`meter`].
 //!
-//! The guard does *not* decide who may use it: `ctx.httpGetJson` passes the tool's allowed hosts.
+//! The guard does *not* decide who may use it: `fetch` and `ctx.httpGetJson` pass the tool's allowed hosts.
 
 pub mod addresses;
 mod cache;
@@ -43,7 +44,7 @@ use self::{
 };
 pub use self::{
     error::{FetchError, GuardError},
-    fetch::{Fetch, Fetched, Hops},
+    fetch::{Fetch, Fetched, Hops, Redirects},
     limits::{MAX_REDIRECTS, URL_BYTES},
     recorded::{RecordedAnswer, RecordedAnswers},
     resolve::Lookup,
@@ -127,7 +128,8 @@ impl Guard {
         }
         let Some(host) = url.host() else { return Err(FetchError::InvalidUrl("has no host".into())) };
         let name = host.to_string();
-        if hosts.is_some_and(|hosts| !hosts.allows(&name)) {
+        let is_named_port = url.port().is_some_and(|port| hosts.is_some_and(|hosts| hosts.allows_port(&name, port)));
+        if !is_named_port && hosts.is_some_and(|hosts| !hosts.allows(&name)) {
             return Err(FetchError::HostNotAllowed(name));
         }
         if self.is_exempt(url) {
@@ -136,8 +138,8 @@ impl Guard {
         if url.scheme() == "http" && !self.0.allow_http {
             return forbidden("http is not allowed; use https");
         }
-        if url.port().is_some() {
-            return forbidden("only the default port of the scheme is allowed");
+        if url.port().is_some() && !is_named_port {
+            return forbidden("only the default port of the scheme is allowed, unless `allowedHosts` names another");
         }
         let refusal = match host {
             Host::Domain(name) => addresses::name_refusal(name),

@@ -1,15 +1,19 @@
-//! `allowedHosts` of a manifest: the hosts that `ctx.httpGetJson` may reach.
+//! `allowedHosts` of a manifest: the hosts that `fetch` and `ctx.httpGetJson` may reach.
 
 use std::sync::Arc;
 
 /// A list of allowed hosts, by exact name (`api.example.com`) or by suffix (`*.example.com`, which does not include
-/// `example.com`). Names are kept in lower-case ASCII. An empty list allows nothing.
+/// `example.com`). An entry is for the scheme's default port, or for the one that it ends with (`api.example.com:8443`).
+/// Names are kept in lower-case ASCII. An empty list allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Arc<[String]>);
 
 /// An invalid entry of `allowedHosts`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` in `allowedHosts` is not a host name; write `api.example.com` or `*.example.com`, without scheme, port or path")]
+#[error(
+    "`{0}` in `allowedHosts` is not a host that requests can reach; write `api.example.com`, `*.example.com` or \
+     `api.example.com:8443`, without scheme or path"
+)]
 pub struct HostPatternError(pub String);
 
 impl AllowedHosts {
@@ -18,12 +22,17 @@ impl AllowedHosts {
     /// # Errors
     ///
     /// [`HostPatternError`] names the first invalid entry. `*` and `*.com` are refused because they would allow
-    /// everybody.
+    /// everybody, and ports of other protocols are refused too.
     pub fn parse<S: AsRef<str>>(entries: &[S]) -> Result<Self, HostPatternError> {
         entries.iter().map(|entry| parse_entry(entry.as_ref())).collect::<Result<Vec<_>, _>>().map(|entries| Self(entries.into()))
     }
 
-    /// Returns whether the list allows `host`, in the form of a parsed URL.
+    /// Returns whether the list allows `host`, in the form of a parsed URL, at another port than the scheme's default.
+    pub fn allows_port(&self, host: &str, port: u16) -> bool {
+        self.allows(&format!("{host}:{port}"))
+    }
+
+    /// Returns whether the list allows `host`, in the form of a parsed URL, at the scheme's default port.
     pub fn allows(&self, host: &str) -> bool {
         self.0.iter().any(|entry| match entry.strip_prefix('*') {
             Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
@@ -36,18 +45,53 @@ impl AllowedHosts {
     }
 }
 
+/// The default port of https.
+const HTTPS_PORT: u16 = 443;
+
+/// Ports of other protocols, whose servers could take a request for something else (Fetch standard, bad port).
+const BAD_PORTS: &[u16] = &[
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115,
+    117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601,
+    636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697,
+    10080,
+];
+
+/// Splits an entry into host and port. Colons in the brackets of an IPv6 address begin no port.
+fn split_port(entry: &str) -> (&str, Option<&str>) {
+    match entry.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        Some(_) | None => (entry, None),
+    }
+}
+
+/// Returns the host of an entry, without wildcard and port.
+pub fn host_of_entry(entry: &str) -> &str {
+    split_port(entry.strip_prefix("*.").unwrap_or(entry)).0
+}
+
+fn parse_port(port: &str) -> Option<u16> {
+    let port = port.parse::<u16>().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()))?;
+    (!BAD_PORTS.contains(&port)).then_some(port)
+}
+
 fn parse_entry(entry: &str) -> Result<String, HostPatternError> {
     let refused = || HostPatternError(entry.to_owned());
-    let (wildcard, name) = match entry.strip_prefix("*.") {
+    let (named, port) = split_port(entry);
+    let port = port.map(|port| parse_port(port).ok_or_else(refused)).transpose()?.filter(|port| *port != HTTPS_PORT);
+    let (wildcard, name) = match named.strip_prefix("*.") {
         Some(suffix) => ("*.", suffix),
-        None => ("", entry),
+        None => ("", named),
     };
     let host = url::Host::parse(name).map_err(|_| refused())?;
     let fits = match &host {
         url::Host::Domain(domain) => domain.contains('.') && !domain.starts_with('.') && !domain.ends_with('.') && !domain.contains('*'),
         url::Host::Ipv4(_) | url::Host::Ipv6(_) => wildcard.is_empty(),
     };
-    if fits { Ok(format!("{wildcard}{host}")) } else { Err(refused()) }
+    if !fits {
+        return Err(refused());
+    }
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    Ok(format!("{wildcard}{host}{port}"))
 }
 
 #[cfg(test)]
@@ -77,6 +121,18 @@ mod tests {
     }
 
     #[test]
+    fn a_port_is_allowed_for_the_hosts_of_its_entry_alone() {
+        let hosts = AllowedHosts::parse(&["a.com:8443", "*.b.com:08080", "c.com:443", "[2606:4700::1]:8443"]).unwrap();
+        assert!(hosts.iter().eq(["a.com:8443", "*.b.com:8080", "c.com", "[2606:4700::1]:8443"]));
+        for (host, port) in [("a.com", 8443), ("x.b.com", 8080), ("x.y.b.com", 8080), ("[2606:4700::1]", 8443)] {
+            assert!(hosts.allows_port(host, port) && !hosts.allows(host) && !hosts.allows_port(host, 8444), "{host}");
+        }
+        assert!(hosts.allows("c.com") && !hosts.allows_port("c.com", 8443) && !hosts.allows_port("b.com", 8080));
+        let entries = ["a.com:8443", "*.b.com", "[::1]", "[::1]:8443", "c.com"];
+        assert_eq!(entries.map(host_of_entry), ["a.com", "b.com", "[::1]", "[::1]", "c.com"]);
+    }
+
+    #[test]
     fn invalid_entries_are_refused_by_name() {
         for entry in [
             "",
@@ -86,7 +142,16 @@ mod tests {
             "a.*.com",
             "https://a.com",
             "a.com/x",
-            "a.com:443",
+            "a.com:",
+            "a.com:0",
+            "a.com:+80",
+            "a.com:65536",
+            "a.com:22",
+            "a.com:8443:1",
+            "*.com:8443",
+            "localhost:8443",
+            "[::1",
+            "::1",
             "user@a.com",
             "localhost",
             "a.com.",

@@ -1,4 +1,5 @@
-//! `ctx.httpGetJson`: fetches a JSON document from an allowed host through the guard.
+//! `ctx.httpGetJson`: fetches a JSON document from an allowed host through the guard. Its limits and errors are those of
+//! `fetch` too.
 
 use std::{
     borrow::Cow,
@@ -116,27 +117,40 @@ impl OutgoingRequest<'_> {
         let mut headers = request_headers(&headers)?;
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
         let credential = auth.map(|auth| self.credential(&auth)).transpose()?;
-        if self.counters.used.fetch_add(1, Ordering::Relaxed) >= limits.http_requests {
-            let message = format!("the call has reached its limit on requests of ctx.httpGetJson, {}", limits.http_requests);
-            return Err(failure::quota_exceeded(message));
-        }
-        let wall = Duration::from_millis(timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms));
-        let body_bytes = usize::try_from(limits.http_body_bytes).unwrap_or(usize::MAX);
-        let owner = self.call.owner.share();
-        let hosts = Some(&self.hosts);
-        let request = Fetch { owner, headers, credential, hosts, recorded: self.recorded.clone(), ..Fetch::get(&url, wall, body_bytes) };
-        let fetched = async {
-            let _turn = self.counters.open.acquire().await.map_err(|_| FetchError::Unreachable("the call has ended".into()))?;
-            self.guard.fetch(request).await
-        };
-        let fetched = tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())));
-        let fetched = fetched.map_err(|error| self.failed(error))?;
+        let wall_ms = timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms);
+        let fetched = self.exchange(Fetch { headers, credential, ..self.get_request(&url, wall_ms) }).await?;
         let json = answer(&fetched, self.hidden)?;
         // A server that received a secret may send it back, escaped in any way, so each string must be checked.
         match self.hidden.redact_json_text(&json) {
             Ok(redacted) => Ok(OpValue::Json(redacted.unwrap_or(json))),
             Err(_) => Err(failure::not_searchable(fetched.status.as_u16())),
         }
+    }
+
+    /// Returns a GET request of the call, without headers.
+    pub(super) fn get_request<'u>(&'u self, url: &'u str, wall_ms: u64) -> Fetch<'u> {
+        let body_bytes = usize::try_from(self.call.limits.http_body_bytes).unwrap_or(usize::MAX);
+        Fetch {
+            owner: self.call.owner.share(),
+            hosts: Some(&self.hosts),
+            recorded: self.recorded.clone(),
+            ..Fetch::get(url, Duration::from_millis(wall_ms), body_bytes)
+        }
+    }
+
+    /// Counts a request, waits for its turn, and sends it.
+    pub(super) async fn exchange(&self, request: Fetch<'_>) -> Result<Fetched, OpFailure> {
+        let max = self.call.limits.http_requests;
+        if self.counters.used.fetch_add(1, Ordering::Relaxed) >= max {
+            return Err(failure::quota_exceeded(format!("the call has reached its limit on requests to other servers, {max}")));
+        }
+        let wall = request.wall;
+        let fetched = async {
+            let _turn = self.counters.open.acquire().await.map_err(|_| FetchError::Unreachable("the call has ended".into()))?;
+            self.guard.fetch(request).await
+        };
+        let fetched = tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())));
+        fetched.map_err(|error| self.failed(error))
     }
 
     /// Converts an error. Its message can contain data from a server that received a secret, for example the host that a
@@ -170,7 +184,8 @@ impl OutgoingRequest<'_> {
     }
 }
 
-fn request_headers(request: &[(String, String)]) -> Result<HeaderMap, OpFailure> {
+/// Refuses more headers than a request can have.
+pub(super) fn check_header_count(request: &[(String, String)]) -> Result<(), OpFailure> {
     let bytes: usize = request.iter().map(|(name, value)| name.len() + value.len()).sum();
     if request.len() > HEADERS || bytes > HEADER_BYTES {
         return Err(invalid_argument(format!(
@@ -178,6 +193,11 @@ fn request_headers(request: &[(String, String)]) -> Result<HeaderMap, OpFailure>
             request.len()
         )));
     }
+    Ok(())
+}
+
+fn request_headers(request: &[(String, String)]) -> Result<HeaderMap, OpFailure> {
+    check_header_count(request)?;
     let mut headers = HeaderMap::new();
     for (name, value) in request {
         let value = HeaderValue::from_str(value)
@@ -188,9 +208,17 @@ fn request_headers(request: &[(String, String)]) -> Result<HeaderMap, OpFailure>
 }
 
 fn header_name(name: &str) -> Result<HeaderName, OpFailure> {
-    let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid_argument(format!("`{name}` is not a header name")))?;
-    let refused = REFUSED_HEADERS.contains(&parsed.as_str()) || REFUSED_PREFIXES.iter().any(|prefix| parsed.as_str().starts_with(prefix));
-    if refused { Err(invalid_argument(format!("only the host can set the header `{parsed}`"))) } else { Ok(parsed) }
+    let parsed = parse_header_name(name)?;
+    if is_of_host(&parsed) { Err(invalid_argument(format!("only the host can set the header `{parsed}`"))) } else { Ok(parsed) }
+}
+
+pub(super) fn parse_header_name(name: &str) -> Result<HeaderName, OpFailure> {
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid_argument(format!("`{name}` is not a header name")))
+}
+
+/// Returns whether a handler must not set the header on a request of `httpGetJson`.
+pub(super) fn is_of_host(name: &HeaderName) -> bool {
+    REFUSED_HEADERS.contains(&name.as_str()) || REFUSED_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix))
 }
 
 #[derive(Serialize)]

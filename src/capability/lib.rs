@@ -12,6 +12,7 @@ mod consistency;
 mod data_kind;
 mod dry_run;
 mod failure;
+mod fetch;
 mod files;
 mod grant;
 pub mod guard;
@@ -50,7 +51,7 @@ pub use self::{
     files::{Files, object_of},
     grant::{CallGrants, Grant, Granted},
     guard::{Guard, GuardSettings},
-    hosts::{AllowedHosts, HostPatternError},
+    hosts::{AllowedHosts, HostPatternError, host_of_entry},
     kv::Kv,
     log::{FollowedLine, LogEntry, LogPage, LogPosition, LogQuery, LogSettings, Logs},
     metered_charge::MeteredCharge,
@@ -273,6 +274,14 @@ impl Ops {
     }
 
     fn http_get_json(&self, granted: &Granted) -> http::OutgoingRequest<'_> {
+        self.outgoing(granted)
+    }
+
+    fn fetch(&self, granted: &Granted) -> http::OutgoingRequest<'_> {
+        self.outgoing(granted)
+    }
+
+    fn outgoing(&self, granted: &Granted) -> http::OutgoingRequest<'_> {
         let (hosts, requested_hosts) = (granted.hosts.clone(), granted.requested_hosts.clone());
         let recorded = self.services.recorded.lock().get(&self.call.endpoint_id).map(Arc::clone);
         http::OutgoingRequest {

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use serde_json::json;
 use tollhouse_base::id::CallId;
-use tollhouse_protocol::Limits;
+use tollhouse_protocol::{Limits, RedirectMode};
 use tollhouse_store::{
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
@@ -51,6 +51,16 @@ fn requests(url: &str) -> Vec<(&'static str, OpRequest)> {
         (
             "`capabilities.httpGetJson: true` and `allowedHosts`",
             OpRequest::HttpGetJson { url: url.into(), headers: Vec::new(), timeout_ms: None, auth: None },
+        ),
+        (
+            "`capabilities.fetch: true` and `allowedHosts`",
+            OpRequest::Fetch {
+                method: "GET".into(),
+                url: url.into(),
+                headers: Vec::new(),
+                body: Bytes::new(),
+                redirect: RedirectMode::Follow,
+            },
         ),
     ]
 }

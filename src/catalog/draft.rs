@@ -62,7 +62,7 @@ pub struct Draft {
     pub handler: Option<HandlerDraft>,
     #[serde(default)]
     limits: Map<String, Value>,
-    /// Hosts for `httpGetJson`.
+    /// Hosts for `fetch` and `httpGetJson`.
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
     /// Whether a process may serve several calls. Default: warm, so it may.

@@ -35,7 +35,7 @@ impl From<ChangedBy> for VersionMaker {
     }
 }
 
-/// Capabilities, and the hosts for `httpGetJson`.
+/// Capabilities, and the hosts for those of the network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AccessSet {
     pub(super) capabilities: Capabilities,
@@ -100,10 +100,12 @@ impl Entitlements {
 
     /// Handles the owner's request for exactly `wanted`. The owner keeps granted rights in it, and
     /// gets those that the policy grants without approval, unless an admin withheld them. The rest
-    /// is requested. Hosts depend on `httpGetJson`: they need no approval if the policy grants that
-    /// to builders.
+    /// is requested. Hosts depend on the capabilities of the network: they need no approval if the
+    /// policy grants one of these to builders, and each that is wanted.
     fn request(&self, wanted: &AccessSet, policy: &Policy) -> Self {
-        let hosts = if policy.builder_capabilities.http_get_json { wanted.hosts.clone() } else { vec![] };
+        let free = policy.builder_capabilities.of_network();
+        let is_free = free.any() && !wanted.capabilities.of_network().without(free).any();
+        let hosts = if is_free { wanted.hosts.clone() } else { vec![] };
         let free = AccessSet { capabilities: policy.builder_capabilities, hosts }.without(&self.withheld);
         let granted = wanted.intersection(&self.granted.union(&free));
         Self { requested: wanted.without(&granted), granted, withheld: self.withheld.clone() }
@@ -148,6 +150,7 @@ mod tests {
                 "kv" => reach.capabilities.kv = true,
                 "files" => reach.capabilities.files = true,
                 "http" => reach.capabilities.http_get_json = true,
+                "fetch" => reach.capabilities.fetch = true,
                 "logs" => reach.capabilities.logs = true,
                 host => reach.hosts.push(host.to_owned()),
             }
@@ -169,6 +172,9 @@ mod tests {
             ("first", standing("", "", ""), "kv files", "kv logs", standing("kv", "files", "")),
             ("hosts wait", standing("", "", ""), "http a.b", "kv", standing("", "http a.b", "")),
             ("hosts are free with http", standing("", "", ""), "http a.b", "http", standing("http a.b", "", "")),
+            ("hosts are free with fetch", standing("", "", ""), "fetch a.b", "fetch", standing("fetch a.b", "", "")),
+            ("hosts wait for the other", standing("", "", ""), "http fetch a.b", "http", standing("http", "fetch a.b", "")),
+            ("a host for fetch waits", standing("fetch a.b", "", ""), "fetch a.b c.d", "http", standing("fetch a.b", "c.d", "")),
             ("granted before stays", standing("files", "", ""), "files", "", standing("files", "", "")),
             ("a new host waits", standing("http a.b", "", ""), "http a.b c.d", "kv", standing("http a.b", "c.d", "")),
             ("removing is at once", standing("kv http a.b", "files", ""), "kv", "kv", standing("kv", "", "")),

@@ -151,6 +151,7 @@ impl Catalog {
 
     /// Creates an endpoint that is not cached. One task does it at a time; if it fails, the tasks
     /// that waited do not try again.
+    #[boxed]
     async fn refetch(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, FindError> {
         let Some(named) = self.all().get(slug).map(|entry| entry.slug.clone()) else { return Ok(None) };
         let started = Instant::now();

@@ -66,7 +66,7 @@ impl Catalog {
     fn self_served(&self, endpoint: &mut Endpoint) -> Result<Arc<Grant>, PublishError> {
         let free = self.policy().policy.builder_capabilities;
         endpoint.capabilities = endpoint.capabilities.intersection(free);
-        if !free.http_get_json {
+        if !free.of_network().any() {
             endpoint.allowed_hosts.clear();
         }
         Ok(Grant::new(reach(endpoint)?))

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 use tollhouse_base::{boxed, exact::numbers};
-use tollhouse_capability::guard::addresses;
+use tollhouse_capability::{guard::addresses, host_of_entry};
 use tollhouse_money::Network;
 use tollhouse_tool::{CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
 
@@ -83,15 +83,21 @@ fn advice(habit: WorkersHabit, line: usize) -> String {
         WorkersHabit::WaitUntil => {
             format!("`ctx.waitUntil` does not exist (line {line}): await the promise before the handler returns")
         }
+        WorkersHabit::Binding => format!(
+            "the handler uses a member of `env` that is always undefined (line {line}): the second parameter is `ctx`, with secrets in \
+             `ctx.env` and stored data in `ctx.kv` and `ctx.files`"
+        ),
     }
 }
 
 fn odd(draft: &Draft) -> Vec<String> {
     let mut warnings = vec![];
-    match (draft.capabilities.http_get_json, draft.allowed_hosts.is_empty()) {
-        (true, true) => warnings.push("`httpGetJson` cannot reach any host, because `allowedHosts` is empty".to_owned()),
-        (false, false) => warnings.push("`allowedHosts` has no effect without `capabilities.httpGetJson`".to_owned()),
-        (true, false) | (false, true) => {}
+    match (draft.capabilities.of_network().names().next(), draft.allowed_hosts.is_empty()) {
+        (Some(name), true) => warnings.push(format!("`{name}` cannot reach any host, because `allowedHosts` is empty")),
+        (None, false) => {
+            warnings.push("`allowedHosts` has no effect without `capabilities.httpGetJson` or `capabilities.fetch`".to_owned());
+        }
+        (Some(_), false) | (None, true) => {}
     }
     for host in &draft.allowed_hosts {
         if let Some(cause) = unreachable(host) {
@@ -138,7 +144,7 @@ fn odd(draft: &Draft) -> Vec<String> {
 
 /// Returns why the guard rejects every host that an entry of `allowedHosts` covers.
 fn unreachable(entry: &str) -> Option<&'static str> {
-    let entry = entry.strip_prefix("*.").unwrap_or(entry).to_ascii_lowercase();
+    let entry = host_of_entry(entry).to_ascii_lowercase();
     match entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => addresses::refusal(address),
         Err(_) => addresses::name_refusal(&entry),
@@ -163,7 +169,8 @@ fn warning(endpoint: &Endpoint, reach: &ContextMember) -> Option<String> {
         return None;
     }
     let CapabilityRow { name: of, member, without, .. } = capability.row();
-    let what = if name == *member { format!("ctx.{name}") } else { name.to_owned() };
+    let is_member = member.strip_prefix("ctx.") == Some(name);
+    let what = if is_member { *member } else { name };
     let next = if endpoint.requested_capabilities.has(capability) {
         format!("`capabilities.{of}` waits for an admin")
     } else {

@@ -15,7 +15,7 @@ use tollhouse_tool::MicroUsd;
 
 use self::send::Sending;
 use super::{
-    base::{Error, Exit, Result, Role, Session, dollars, private_files, prompt},
+    base::{Error, Exit, Result, Role, Session, client::NO_CONNECTION, dollars, private_files, prompt},
     pay::{
         Challenge, ChosenTerms, Draft, LostReply, OpenPayment, PaymentLimits, PaymentState, PaymentTarget, RecordStore, Reply, Seller,
         SentPayment, SpendLog, choose, credit, key_file, open_payments, over_limit, state, usd,
@@ -148,12 +148,15 @@ impl Call<'_> {
 
     async fn unpaid(&self) -> Result<Reply> {
         let request = self.seller.ask(&HeaderMap::new(), UNPAID, &mut |reported| dry_run::progress(&reported)).await;
-        request.map_err(|lost| match lost {
-            LostReply::TooLarge(_) => Error::refused(format!("`{}`: {}", self.target.name, lost.reason())),
-            LostReply::Unsent(_) | LostReply::Sent(_) | LostReply::Late => Error::new(
-                Exit::Unavailable,
-                format!("{} does not answer: {}", self.target.request.url.origin().ascii_serialization(), lost.reason()),
-            ),
+        request.map_err(|lost| {
+            if let LostReply::TooLarge(_) = lost {
+                return Error::refused(format!("`{}`: {}", self.target.name, lost.reason()));
+            }
+            let position = self.target.request.url.origin().ascii_serialization();
+            let error = Error::new(Exit::Unavailable, format!("{position} does not answer: {}", lost.reason()));
+            // `--url` does not choose the host of a target that is a URL.
+            let by_name = self.args.target.as_ref().is_none_or(|target| !target.contains("://"));
+            if by_name && matches!(lost, LostReply::Unsent(_)) { error.hint(NO_CONNECTION) } else { error }
         })
     }
 

@@ -8,9 +8,10 @@ use tollhouse_api::{DeleteEndpointResponse, EndpointChangeResponse, EndpointPatc
 use tollhouse_tool::{Slug, Status};
 
 use super::{
-    base::{Answer, ConfirmArgs, Error, Folder, Result, Session, State, changes, moment, name, same_place, short},
+    base::{Answer, ConfirmArgs, Error, Folder, Result, Session, State, changes, line, moment, name, same_place, short},
     plan::changed_by,
     show::{own, whole},
+    unset_secrets,
 };
 
 /// Arguments of `pause` and `resume`.
@@ -120,8 +121,15 @@ impl ReadEndpoint {
 pub(crate) async fn set_status(session: &Session, args: Args, status: Status) -> Result {
     let read = ReadEndpoint::of(session, session.slug(args.slug)?, args.onto).await?;
     let patch = EndpointPatch { status: Some(status), ..EndpointPatch::default() };
-    let answer: EndpointChangeResponse = read.change(session, Method::PATCH, Some(&patch)).await?;
-    session.out.print(&answer, |answer| format!("{} is {}, revision {}\n", read.slug, name(status), answer.endpoint.revision))
+    let mut answer: EndpointChangeResponse = read.change(session, Method::PATCH, Some(&patch)).await?;
+    if status == Status::Active {
+        answer.warnings.extend(unset_secrets::of_running(&session.client, &read.slug).await);
+    }
+    session.out.print(&answer, |answer| format!("{} is {}, revision {}\n", read.slug, name(status), answer.endpoint.revision))?;
+    if !session.out.json {
+        answer.warnings.iter().for_each(|warning| session.out.note(&line(&format!("warning: {warning}"))));
+    }
+    Ok(())
 }
 
 pub(crate) async fn rollback(session: &Session, args: RollbackArgs) -> Result {

@@ -287,7 +287,11 @@ pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
     let asking = session.client.post(&["ai", "admin", "refunds"]).by(CredentialChoice::Admin).json(&request);
     let answer = asking.idempotent(args.once.as_deref()).send::<RefundResponse>().await.map_err(|error| {
         let error = error.flags(&[("amountUsd", "amount"), ("reason", "reason"), ("transaction", "transaction")]);
-        if error.exit == Exit::Unavailable { error.hint("retry with the same --once, or check: tollhouse receipt") } else { error }
+        if error.exit == Exit::Unavailable && !error.is_unsent {
+            error.hint("retry with the same --once, or check: tollhouse receipt")
+        } else {
+            error
+        }
     })?;
     session.out.print(&answer.body, |RefundResponse { refund, refunded_usd, .. }| {
         format!("refund recorded: {}; {} refunded in total\n", usd(refund.amount_usd), usd(*refunded_usd))

@@ -8,6 +8,7 @@ mod remote;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tollhouse_api::EndpointCheck;
+use tollhouse_tool::Capabilities;
 
 pub(crate) use self::remote::{Baseline, RemoteEndpoint, changed_by, conflict};
 use super::{
@@ -126,7 +127,7 @@ impl Plan {
         for change in &self.changes {
             match change.field.as_str() {
                 "capabilities" => rows.push(touches(change, hosts, check)),
-                "allowedHosts" if request.is_some_and(|request| added(request).contains(&"httpGetJson".to_owned())) => {}
+                "allowedHosts" if request.is_some_and(|request| added(request).iter().any(|name| is_of_network(name))) => {}
                 "allowedHosts" => rows.push(touches(change, None, check)),
                 "priceUsd" => {
                     rows.push((change.field.clone(), change_text(change), fee_bps.map(|bps| net(&change.after, bps)).unwrap_or_default()))
@@ -219,17 +220,23 @@ fn added(change: &FieldChange) -> Vec<String> {
     names(&change.after).into_iter().filter(|name| !before.contains(name)).collect()
 }
 
+/// Returns whether a capability reaches the allowed hosts.
+fn is_of_network(name: &str) -> bool {
+    Capabilities::ALL.of_network().names().any(|known| known == name)
+}
+
 /// Returns the row for capabilities or hosts that are added and removed, with a remark if an admin has to approve them.
 fn touches(change: &FieldChange, hosts: Option<&FieldChange>, check: &EndpointCheck) -> Row {
     let (more, after) = (added(change), names(&change.after));
     let less: Vec<_> = names(&change.before).into_iter().filter(|name| !after.contains(name)).collect();
-    let with_hosts = |name: &String| match hosts {
-        Some(hosts) if name == "httpGetJson" => format!("{name} {}", added(hosts).join(" ")),
+    let last_of_network = more.iter().rposition(|name| is_of_network(name));
+    let with_hosts = |(at, name): (usize, &String)| match hosts {
+        Some(hosts) if Some(at) == last_of_network => format!("{name} {}", added(hosts).join(" ")),
         _ => name.clone(),
     };
     let mut parts = vec![];
     if !more.is_empty() {
-        parts.push(format!("+ {}", more.iter().map(with_hosts).collect::<Vec<_>>().join(", ")));
+        parts.push(format!("+ {}", more.iter().enumerate().map(with_hosts).collect::<Vec<_>>().join(", ")));
     }
     if !less.is_empty() {
         parts.push(format!("− {}", less.join(", ")));

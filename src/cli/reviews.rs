@@ -2,7 +2,7 @@
 //! revision that was read.
 
 use serde_json::{Map, Value, json};
-use tollhouse_api::{EndpointResponse, OwnEndpoint, OwnEndpointResponse, PendingReview, ReviewPage, ReviewVerdict};
+use tollhouse_api::{EndpointResponse, OwnEndpoint, OwnEndpointResponse, PendingReview, ReviewPage, ReviewState, ReviewVerdict};
 use tollhouse_protocol::Tier;
 use tollhouse_tool::{Capabilities, ReviewAction, Slug, finding::Finding};
 
@@ -107,7 +107,9 @@ async fn show(session: &Session, slug: &Slug) -> Result {
     let endpoint = own(answer).ok_or_else(|| Error::refused("the host returned only the public record; sign in as an admin"))?;
     session.out.text(&format!("{}\n  {}\n", facts(&endpoint), block(&endpoint.common.description, "  ")))?;
     session.out.note(&format!("show the source: tollhouse show {slug} --source"));
-    session.out.note(&format!("approve this revision: tollhouse reviews approve {slug} --onto {}", endpoint.revision));
+    if matches!(endpoint.review.state, ReviewState::CapabilitiesRequested | ReviewState::ContentReview | ReviewState::ContentBlocked) {
+        session.out.note(&format!("approve this revision: tollhouse reviews approve {slug} --onto {}", endpoint.revision));
+    }
     Ok(())
 }
 

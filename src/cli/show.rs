@@ -138,15 +138,15 @@ pub(crate) async fn versions(session: &Session, args: VersionsArgs) -> Result {
     if session.out.json {
         return session.out.document(&json!({ "slug": slug, "version": endpoint.version, "versions": endpoint.versions }));
     }
-    let mut table = Table::new(&["version", "published", "by", "via", "", "note"]);
+    let mut table = Table::new(&["version", "published", "by", "via", "state", "note"]);
     for stored in &endpoint.versions {
-        let mark = match Some(&stored.version) {
+        let state = match Some(&stored.version) {
             version if version == Some(&endpoint.version) => "runs",
             version if version == endpoint.review.approved_version.as_ref() => "approved",
             _ => "",
         };
         let note = optional(stored.note.as_ref());
-        table.row([short(&stored.version), moment(stored.created_at), name(stored.by), name(stored.via), mark.to_owned(), note]);
+        table.row([short(&stored.version), moment(stored.created_at), name(stored.by), name(stored.via), state.to_owned(), note]);
     }
     session.out.table(&table, "no stored versions")
 }

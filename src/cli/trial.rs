@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use reqwest::{Url, header};
+use reqwest::{Method, Url, header};
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -123,8 +123,10 @@ pub(crate) fn is_unavailable(error: &Error) -> bool {
 }
 
 /// Describes a recorded response that was never requested.
-fn not_run(remaining: &[Url]) -> Option<String> {
-    remaining.first().map(|url| format!("no request was made to {}", sanitize::line(url.as_str())))
+fn not_run(remaining: &[(Method, Url)]) -> Option<String> {
+    let (method, url) = remaining.first()?;
+    let method = if method == Method::GET { String::new() } else { format!("{} ", sanitize::line(method.as_str())) };
+    Some(format!("no request was made to {method}{}", sanitize::line(url.as_str())))
 }
 
 /// Returns the reply for a case that only publishes.

@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tollhouse_api::{EndpointCheck, SecretList};
+use tollhouse_api::{EndpointCheck, EndpointSourceResponse, SecretList};
 use tollhouse_base::lexer::{Kind, tokens};
 use tollhouse_capability::secret::SecretName;
+use tollhouse_tool::Slug;
 
 use super::{base::Client, envfile::names_in_auth, tool::Upload};
 
@@ -14,21 +15,36 @@ use super::{base::Client, envfile::names_in_auth, tool::Upload};
 /// upload. If the host does not list the secrets, there are no warnings.
 pub(crate) async fn warnings(client: &Client, upload: &Upload, check: &EndpointCheck) -> Vec<String> {
     let used = upload.bundle.as_ref().map(|bundle| used(&bundle.source)).unwrap_or_default();
+    if check.existing {
+        return unset(client, &upload.tool.slug, used).await;
+    }
+    let is_paused = upload.tool.body.get("status").is_some_and(|status| status == "paused");
+    let first = if is_paused { "" } else { "publish with `\"status\": \"paused\"`, then " };
+    used.into_iter().map(|(name, flag)| warning(&name, flag, first)).collect()
+}
+
+/// Returns a warning for each secret that the running handler of a tool uses and the host does not have. If the host
+/// does not show the source or the secrets, there are no warnings.
+pub(crate) async fn of_running(client: &Client, slug: &Slug) -> Vec<String> {
+    let shown = client.get(&["ai", "endpoints", slug.as_str(), "source"]).send::<EndpointSourceResponse>().await;
+    let Ok(shown) = shown else { return vec![] };
+    let used = shown.body.handler.source.as_deref().map(used).unwrap_or_default();
+    unset(client, slug, used).await
+}
+
+/// Returns a warning for each of these secrets that an existing tool does not have.
+async fn unset(client: &Client, slug: &Slug, used: BTreeMap<String, &'static str>) -> Vec<String> {
     if used.is_empty() {
         return vec![];
     }
-    let mut set = BTreeSet::new();
-    if check.existing {
-        let listed = client.get(&["ai", "endpoints", upload.tool.slug.as_str(), "secrets"]).send::<SecretList>().await;
-        let Ok(listed) = listed else { return vec![] };
-        set.extend(listed.body.secrets.into_iter().map(|secret| secret.name));
-    }
-    let is_paused = upload.tool.body.get("status").is_some_and(|status| status == "paused");
-    let first = if check.existing || is_paused { "" } else { "publish with `\"status\": \"paused\"`, then " };
-    let warning = |(name, flag): (String, &str)| {
-        format!("the secret `{name}` is not set on the host: {first}run `tollhouse secrets set {name}{flag}`")
-    };
-    used.into_iter().filter(|(name, _)| !set.contains(name)).map(warning).collect()
+    let listed = client.get(&["ai", "endpoints", slug.as_str(), "secrets"]).send::<SecretList>().await;
+    let Ok(listed) = listed else { return vec![] };
+    let set: BTreeSet<_> = listed.body.secrets.into_iter().map(|secret| secret.name).collect();
+    used.into_iter().filter(|(name, _)| !set.contains(name)).map(|(name, flag)| warning(&name, flag, "")).collect()
+}
+
+fn warning(name: &str, flag: &str, first: &str) -> String {
+    format!("the secret `{name}` is not set on the host: {first}run `tollhouse secrets set {name}{flag}`")
 }
 
 /// Returns the names of secrets in a source, each with the flag that sets it.

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use tollhouse_account::session::SessionSettings;
+use tollhouse_account::{session::SessionSettings, token::Token};
 use tollhouse_tool::MicroUsd;
 
 use super::{error::SettingsError, layered::flags, secret::HiddenValue};
@@ -48,8 +48,12 @@ pub struct AccountSettings {
 impl AccountFlags {
     pub(super) fn resolve(self) -> Result<AccountSettings, SettingsError> {
         let sessions = SessionSettings::default();
+        let admin_token = HiddenValue::given_or_in(self.admin_token, self.admin_token_file.as_deref())?;
+        if let Some(token) = &admin_token {
+            Token::of(token.expose()).map_err(SettingsError::AdminToken)?;
+        }
         Ok(AccountSettings {
-            admin_token: HiddenValue::given_or_in(self.admin_token, self.admin_token_file.as_deref())?,
+            admin_token,
             registration_price: self.registration_price_usd.unwrap_or(REGISTRATION_PRICE),
             sessions: SessionSettings {
                 idle_ms: self.session_idle_hours.map_or(sessions.idle_ms, |hours| u64::from(hours.get()) * HOUR),

@@ -128,7 +128,7 @@ fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
         flags.host.database().map(drop),
         flags.host.bucket().map(drop),
         flags.account.resolve().map(drop),
-        flags.secret.resolve().map(drop),
+        flags.secret.resolve().and_then(|secrets| secrets.check()),
         flags.money.resolve(listen, true).map(drop),
         flags.sandbox.resolve().map(drop),
         flags.http.resolve(listen.ip()).map(drop),
@@ -140,7 +140,8 @@ fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
 }
 
 impl SettingsReport {
-    /// Attributes an error to settings: each one whose variable, flag or value occurs in the message and that was set.
+    /// Attributes an error to settings: each one whose variable, flag or value occurs in the message and that was set. A
+    /// value between backticks can have any characters.
     fn blame_settings(&self, own: &Command, error: &str) -> InvalidSetting {
         let words: Vec<&str> = error.split(|c: char| !(c.is_ascii_alphanumeric() || "-_/.".contains(c))).collect();
         let named = |arg: &Arg, reported: &EffectiveSetting| {
@@ -149,7 +150,8 @@ impl SettingsReport {
                 Some(format!("--{}", reported.name)),
                 reported.value.clone(),
             ];
-            names.into_iter().flatten().any(|name| words.contains(&&*name))
+            let is_quoted = reported.value.as_ref().is_some_and(|value| error.contains(&format!("`{value}`")));
+            is_quoted || names.into_iter().flatten().any(|name| words.contains(&&*name))
         };
         let of = |name: &str| own.get_arguments().find(|arg| arg.get_long() == Some(name));
         let blamed = self.settings.iter().filter(|reported| of(&reported.name).is_some_and(|arg| named(arg, reported)));

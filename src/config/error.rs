@@ -3,8 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use tollhouse_account::token::TooShort;
+use tollhouse_capability::secret;
 use tollhouse_catalog::safety::ListError;
-use tollhouse_money::{ConfigError, FacilitatorKind, sale::WHOLE_BPS};
+use tollhouse_money::{ConfigError, FacilitatorKind, receipt, sale::WHOLE_BPS};
 use tollhouse_objects::BucketError;
 use tollhouse_pool::InvalidUserRange;
 use tollhouse_store::postgres::OpenError;
@@ -32,13 +33,15 @@ pub enum SettingsError {
          builders would be owed real money. List networks of one kind in `TOLLHOUSE_NETWORK`, and use one host for each kind"
     )]
     TestAndMainNetworks { test: &'static str, main: &'static str },
+    #[error("`{setting}`: {error}")]
+    UnknownNetwork { setting: &'static str, error: ConfigError },
     #[error("an entry of `{setting}` must have the form `NETWORK=VALUE`")]
     NoPair { setting: &'static str },
     #[error("`{setting}` has an entry for `{network}`, which is not among the networks of `TOLLHOUSE_NETWORK`")]
     NotANetworkOfOurs { setting: &'static str, network: &'static str },
     #[error("`TOLLHOUSE_OBJECTS`: {0}")]
     Objects(BucketError),
-    #[error("the database of the store does not answer")]
+    #[error("the address in `TOLLHOUSE_STORE` cannot be used")]
     Database(#[from] OpenError),
     #[error(transparent)]
     Payment(#[from] ConfigError),
@@ -59,9 +62,12 @@ pub enum SettingsError {
     BaseUrl(String),
     #[error("`{0}` in `TOLLHOUSE_TRUSTED_PROXIES` is not an IP address or a network, for example `10.0.0.0/8`")]
     TrustedProxy(String),
-    #[error("the fee is {0} basis points, and the maximum is {WHOLE_BPS}, the whole price")]
+    #[error("the fee in `TOLLHOUSE_FEE_BPS` is {0} basis points, and the maximum is {WHOLE_BPS}, the whole price")]
     Fee(u16),
-    #[error("`{text}` confirmations are not valid: set a number of blocks from 1 to {max}")]
+    #[error(
+        "`{text}` confirmations in `TOLLHOUSE_CONFIRMATIONS` or `TOLLHOUSE_NETWORK_CONFIRMATIONS` are not valid: set a number of blocks from 1 \
+         to {max}"
+    )]
     Confirmations { text: String, max: u64 },
     #[error("`{text}` in `TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD`: {reason}")]
     LeastSettlement { text: String, reason: String },
@@ -85,8 +91,14 @@ pub enum SettingsError {
     Tier(String),
     #[error("`--sandbox-users` is invalid")]
     Users(#[from] InvalidUserRange),
-    #[error("`TOLLHOUSE_METRICS_TOKEN` is invalid")]
+    #[error("`TOLLHOUSE_ADMIN_TOKEN` or `TOLLHOUSE_ADMIN_TOKEN_FILE`: the admin token is invalid")]
+    AdminToken(#[source] TooShort),
+    #[error("`TOLLHOUSE_METRICS_TOKEN` or `TOLLHOUSE_METRICS_TOKEN_FILE`: the token for metrics is invalid")]
     MetricsToken(#[source] TooShort),
+    #[error("the master key of the secrets cannot be read")]
+    MasterKey(#[source] secret::KeyError),
+    #[error("`TOLLHOUSE_RECEIPT_KEY` or `TOLLHOUSE_RECEIPT_KEY_FILE`: the receipt key cannot be read")]
+    ReceiptKey(#[source] receipt::KeyError),
     #[error("`{0}` is not the address of a collector: write a complete URL that begins with `http://` or `https://` and has no query")]
     OtlpEndpoint(&'static str),
     #[error("`{0}` must be `name=value`, with commas between several pairs and percent-encoded values")]

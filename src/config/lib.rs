@@ -153,9 +153,11 @@ impl Flags {
         let base_url = host.base_url()?;
         let one_address = self.http.sees_one_address(listen.ip());
         let telemetry = self.telemetry.resolve(listen.ip(), base_url.as_deref())?;
+        let home = home_of(&host, self.secret)?;
+        home.secrets.check()?;
         Ok(Settings {
             listen,
-            home: home_of(&host, self.secret)?,
+            home,
             base_url,
             shutdown_delay: host.shutdown_delay(),
             drain: Duration::from_millis(host.drain_ms.unwrap_or(30_000)),

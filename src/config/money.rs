@@ -9,8 +9,8 @@ use std::{
 
 use clap::ValueEnum as _;
 use tollhouse_money::{
-    AcceptedToken, ConfigError, FacilitatorAccess, FacilitatorKind, FailedRuns, Family, GasLimits, LEAST_SETTLEMENT, MoneyKind, Network,
-    OwedLimits, PaymentConfig, UNRESOLVED_AFTER,
+    AcceptedToken, ConfigError, FacilitatorAccess, FacilitatorKind, FacilitatorSite, FailedRuns, Family, GasLimits, LEAST_SETTLEMENT,
+    MoneyKind, Network, OwedLimits, PaymentConfig, RemoteRoutes, UNRESOLVED_AFTER,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
@@ -172,9 +172,38 @@ impl MoneySettings {
     /// Returns the kind of money that the host takes, which is the same on all its networks.
     #[must_use]
     pub fn kind(&self) -> MoneyKind {
-        match self.networks.iter().any(|on| on.facilitator == FacilitatorKind::Simulated) {
-            true => MoneyKind::Simulated,
-            false => MoneyKind::Real,
+        if self.networks.iter().any(|on| on.facilitator == FacilitatorKind::Simulated) {
+            MoneyKind::Simulated
+        } else if self.networks.iter().any(|on| on.network.is_test) {
+            MoneyKind::Test
+        } else {
+            MoneyKind::Real
+        }
+    }
+
+    /// Returns the facilitator of each network. Those configured for a single network get `strangers` as access, without
+    /// our credentials.
+    #[must_use]
+    pub fn sites<'a>(&'a self, strangers: &'a FacilitatorAccess) -> Vec<FacilitatorSite<'a>> {
+        let site = |of: &'a NetworkSettings| FacilitatorSite {
+            network: of.network,
+            kind: of.facilitator,
+            url: of.url.as_deref(),
+            access: if of.known { &self.access } else { strangers },
+            rpc_url: of.rpc_url.as_ref().map(HiddenValue::expose),
+            confirmations: of.confirmations,
+        };
+        self.networks.iter().map(site).collect()
+    }
+
+    /// Refuses URLs and credentials with which a host could not start.
+    fn check_access(&self) -> Result<(), ConfigError> {
+        let strangers = FacilitatorAccess::default();
+        let gas_key = self.gas_key.as_ref().map(HiddenValue::expose);
+        self.sites(&strangers).iter().try_for_each(|site| site.check(gas_key))?;
+        match &self.routes_url {
+            Some(url) => RemoteRoutes::check(url, self.routes_key.as_ref().map(HiddenValue::expose)),
+            None => Ok(()),
         }
     }
 
@@ -250,7 +279,7 @@ impl MoneyFlags {
             runs: self.paid_runs.map_or(OwedLimits::default().runs, |runs| NonZeroU32::new(runs).unwrap_or(NonZeroU32::MIN)),
             kept: self.paid_run_ms.map_or(OwedLimits::default().kept, |ms| Duration::from_millis(ms.clamp(1, MAX_PAID_RUN_MS))),
         };
-        Ok(MoneySettings {
+        let settings = MoneySettings {
             networks,
             gas,
             unresolved_after: self
@@ -264,14 +293,16 @@ impl MoneyFlags {
             routes_url: self.routes_url,
             routes_key: self.routes_key,
             quote: Duration::from_millis(self.quote_ms.map_or(DEFAULT_QUOTE_MS, |ms| ms.clamp(1, MAX_QUOTE_MS))),
-        })
+        };
+        settings.check_access()?;
+        Ok(settings)
     }
 
     /// Returns the networks, each with its own settings and the common ones.
     fn networks(&self) -> Result<Vec<NetworkSettings>, SettingsError> {
         let mut networks: Vec<&'static Network> = Vec::new();
         for name in self.network.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
-            let network = Network::named(name).ok_or_else(|| ConfigError::UnknownNetwork(name.to_owned()))?;
+            let network = named("TOLLHOUSE_NETWORK", name)?;
             if !networks.contains(&network) {
                 networks.push(network);
             }
@@ -279,11 +310,12 @@ impl MoneyFlags {
         if networks.is_empty() {
             networks.extend(Network::named(DEFAULT_NETWORK));
         }
-        let kinds = pairs("network-facilitator", self.network_facilitator.iter().map(String::as_str), &networks)?;
-        let assets = pairs("asset", self.asset.iter().map(String::as_str), &networks)?;
-        let nodes = pairs("network-rpc-url", self.network_rpc_url.iter().map(HiddenValue::expose), &networks)?;
-        let depths = pairs("network-confirmations", self.network_confirmations.iter().map(String::as_str), &networks)?;
-        let least = pairs("network-least-settlement-usd", self.network_least_settlement_usd.iter().map(String::as_str), &networks)?;
+        let kinds = pairs("TOLLHOUSE_NETWORK_FACILITATORS", self.network_facilitator.iter().map(String::as_str), &networks)?;
+        let assets = pairs("TOLLHOUSE_ASSETS", self.asset.iter().map(String::as_str), &networks)?;
+        let nodes = pairs("TOLLHOUSE_NETWORK_RPC_URLS", self.network_rpc_url.iter().map(HiddenValue::expose), &networks)?;
+        let depths = pairs("TOLLHOUSE_NETWORK_CONFIRMATIONS", self.network_confirmations.iter().map(String::as_str), &networks)?;
+        let least = self.network_least_settlement_usd.iter().map(String::as_str);
+        let least = pairs("TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", least, &networks)?;
         let first_evm = networks.iter().find(|network| network.chain_id().is_some());
         let all = networks
             .iter()
@@ -351,8 +383,9 @@ impl MoneyFlags {
         let pay_to = match (network.family, &self.pay_to, &self.pay_to_solana) {
             (Family::Evm { .. }, Some(pay_to), _) | (Family::Solana, _, Some(pay_to)) => pay_to.as_str(),
             (Family::Evm { .. }, None, _) if facilitator == FacilitatorKind::Simulated => SIMULATED_PAY_TO,
-            (Family::Evm { .. }, None, _) => return Err(SettingsError::NoPayTo { facilitator, setting: "TOLLHOUSE_PAY_TO" }),
-            (Family::Solana, _, None) => return Err(SettingsError::NoPayTo { facilitator, setting: "TOLLHOUSE_PAY_TO_SOLANA" }),
+            (Family::Evm { .. }, None, _) | (Family::Solana, _, None) => {
+                return Err(SettingsError::NoPayTo { facilitator, setting: network.pay_to_setting() });
+            }
         };
         let accepted = match assets {
             [] => vec![AcceptedToken::new(network.caip2, None, pay_to)?],
@@ -366,6 +399,12 @@ impl MoneyFlags {
 /// A setting for one network.
 type Pair<'a> = (&'static Network, &'a str);
 
+/// Returns the network with this name, which is in `setting`.
+fn named(setting: &'static str, name: &str) -> Result<&'static Network, SettingsError> {
+    let unknown = || SettingsError::UnknownNetwork { setting, error: ConfigError::UnknownNetwork(name.to_owned()) };
+    Network::named(name).ok_or_else(unknown)
+}
+
 /// Parses settings for single networks, each as `NETWORK=VALUE`.
 fn pairs<'a>(
     setting: &'static str,
@@ -375,7 +414,7 @@ fn pairs<'a>(
     let each = each.map(str::trim).filter(|text| !text.is_empty());
     each.map(|text| {
         let (name, value) = text.split_once('=').ok_or(SettingsError::NoPair { setting })?;
-        let network = Network::named(name.trim()).ok_or_else(|| ConfigError::UnknownNetwork(name.to_owned()))?;
+        let network = named(setting, name.trim())?;
         if !networks.contains(&network) {
             return Err(SettingsError::NotANetworkOfOurs { setting, network: network.caip2 });
         }

@@ -39,7 +39,7 @@ pub struct SandboxFlags {
     pub sandbox_users: Option<String> = "TOLLHOUSE_SANDBOX_USERS",
     /// Bytes in transit between the host and all workers, shared by builders [default: a sixteenth of the memory, at least 256 MiB]
     pub sandbox_bytes: Option<usize> = "TOLLHOUSE_SANDBOX_BYTES",
-    /// Private or plain http hosts that `httpGetJson` can reach, as `host:port`, comma-separated
+    /// Private or plain http hosts that tools can reach, as `host:port`, comma-separated
     pub guard_allow: Vec<String> = "TOLLHOUSE_GUARD_ALLOW" (value_delimiter = ','),
 }
 }

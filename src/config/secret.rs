@@ -6,6 +6,8 @@ use std::{
 };
 
 use serde::Deserialize;
+use tollhouse_capability::secret::Keyring;
+use tollhouse_money::receipt::ReceiptSigner;
 
 use super::{error::SettingsError, layered::flags};
 
@@ -34,6 +36,16 @@ pub struct SecretSettings {
     pub master_key_old: Option<HiddenValue>,
     /// The key that signs receipts. Default: the file in the data folder.
     pub receipt_key: Option<HiddenValue>,
+}
+
+impl SecretSettings {
+    /// Checks the form of the keys that are set.
+    pub(super) fn check(&self) -> Result<(), SettingsError> {
+        let [current, old, receipt_key] =
+            [&self.master_key, &self.master_key_old, &self.receipt_key].map(|key| key.as_ref().map(HiddenValue::expose));
+        Keyring::check(current, old).map_err(SettingsError::MasterKey)?;
+        receipt_key.map_or(Ok(()), ReceiptSigner::check_pem).map_err(SettingsError::ReceiptKey)
+    }
 }
 
 impl SecretFlags {

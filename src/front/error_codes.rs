@@ -185,7 +185,8 @@ codes! {
     SellerUnreadable "seller_unreadable" BAD_GATEWAY Tool No "The seller's payment challenge cannot be parsed";
     RoutesUnavailable "routes_unavailable" BAD_GATEWAY Host No "The route provider did not answer"
         "Retry later, or omit `startNetwork` and `startAsset`: such a quote needs no route";
-    FacilitatorUnavailable "facilitator_unavailable" BAD_GATEWAY Host No "The facilitator could not verify the payment"
+    FacilitatorUnavailable "facilitator_unavailable" BAD_GATEWAY Host No
+        "The facilitator, or the node of the network, could not verify the payment"
         "Retry with the same payment";
     SettlementUnknown "settlement_unknown" BAD_GATEWAY Host Unknown
         "The settlement was not confirmed, so it is not known yet whether the payment was charged"

@@ -4,6 +4,7 @@ use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use axum::http::HeaderMap;
 use tollhouse_base::{
+    boxed,
     cpu_share::{CpuShares, CpuTurn},
     gcra::Tally,
     plural::plural,
@@ -116,6 +117,7 @@ impl Limits {
     /// # Errors
     ///
     /// 429 if the address has used more than its share of the processor while others need it.
+    #[boxed]
     pub async fn turn(&self, address: IpAddr) -> Result<CpuTurn, ApiError> {
         self.shares.turn(network(address), Duration::ZERO).await.map_err(|over| CallError::OverShare(over).into())
     }

@@ -9,7 +9,10 @@ use axum::extract::OptionalFromRequestParts;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use tollhouse_account::builder::{Builder, Builders};
-use tollhouse_base::id::{BuilderId, EndpointId, PayoutId};
+use tollhouse_base::{
+    boxed,
+    id::{BuilderId, EndpointId, PayoutId},
+};
 use tollhouse_catalog::{DeletedEndpoint, ShownEndpoint};
 use tollhouse_front::{ApiError, Caller, Code, PathParams, QueryParams, header_names, not_suspended};
 use tollhouse_money::payout::PayoutError;
@@ -119,16 +122,23 @@ struct SlugPath {
     slug: String,
 }
 
+/// Returns the caller, and the tool in the path, which they can manage.
+#[boxed]
+async fn managed(parts: &mut Parts, http: &Http) -> Result<(Caller, Arc<ShownEndpoint>), ApiError> {
+    let caller = admitted(parts, http).await?;
+    let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
+    let shown = http.catalog.shown(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
+    if !caller.manages(&shown.endpoint.owner) {
+        return Err(Code::NotOwner.into());
+    }
+    Ok((caller, shown))
+}
+
 impl<Q: DeserializeOwned> FromRequestParts<Http> for ManagedEndpoint<Q> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
-        let caller = admitted(parts, http).await?;
-        let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
-        let shown = http.catalog.shown(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
-        if !caller.manages(&shown.endpoint.owner) {
-            return Err(Code::NotOwner.into());
-        }
+        let (caller, shown) = managed(parts, http).await?;
         Ok(Self { caller, shown, requested: query(parts, http).await? })
     }
 }

@@ -12,7 +12,7 @@ use tollhouse_api::{
 use tollhouse_base::id::BuilderId;
 use tollhouse_catalog::{Draft, HandlerDraft, Patch, ShownEndpoint};
 use tollhouse_front::{ApiError, Caller, Code, PathParams, entry_point};
-use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner};
+use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner, Status};
 
 use crate::{
     AdminOrBuilder, Answer, CpuBudget, Everyone, FromRequestParts, HeaderMap, HeaderValue, Http, IntoResponse as _, Json, JsonResult,
@@ -125,7 +125,8 @@ async fn update(
 ) -> Answer {
     patch.via = Some(entry_point);
     let slug = managed.shown.endpoint.slug.as_str();
-    let changes_access = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
+    let resumes = patch.status == Some(Status::Active);
+    let changes_access = resumes || patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
     let changes_price = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
     let live = turn.during(http.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "a tool was updated");

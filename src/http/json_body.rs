@@ -4,7 +4,10 @@ use axum::extract::FromRequest;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tollhouse_api as api;
-use tollhouse_base::{deserialize_error, offload::run_blocking};
+use tollhouse_base::{
+    boxed, deserialize_error,
+    offload::{DropOffThread, run_blocking},
+};
 use tollhouse_catalog::KeepsResponse;
 use tollhouse_front::{ApiError, Code, body, peer};
 use tollhouse_tool::StaticResponse;
@@ -55,9 +58,7 @@ impl<T: DeserializeOwned + Subject + Send, const MAX_BYTES: usize> FromRequest<H
     type Rejection = ApiError;
 
     async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
-        let text = management_body(request, http, MAX_BYTES).await?;
-        // Parse as JSON first, to tell invalid JSON from JSON that does not fit.
-        let value = body::json(&text).await?;
+        let (text, value) = json_body(request, http, MAX_BYTES).await?;
         let read = run_blocking(text.len(), || deserialize_error::json(&value).map(Self)).await;
         read.map_err(|error| ApiError::invalid(T::CODE, error.message, &error.pointer))
     }
@@ -71,8 +72,7 @@ impl<T: DeserializeOwned + KeepsResponse + Send> FromRequest<Http> for Uploaded<
 
     async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
         let text = management_body(request, http, body::MANAGEMENT_BODY_BYTES).await?;
-        let (rest, response) = cut_response(&text).await;
-        let value = body::json(&rest).await?;
+        let (rest, value, response) = cut_json(&text).await?;
         let read = run_blocking(rest.len(), || deserialize_error::json::<T>(&value)).await;
         let mut read = read.map_err(|error| ApiError::invalid(Code::InvalidEndpoint, error.message, &error.pointer))?;
         if let Some(response) = response {
@@ -80,6 +80,22 @@ impl<T: DeserializeOwned + KeepsResponse + Send> FromRequest<Http> for Uploaded<
         }
         Ok(Self(read))
     }
+}
+
+/// Reads a body of at most `max` bytes as JSON. So JSON that does not fit its type differs from invalid JSON.
+#[boxed]
+async fn json_body(request: Request, http: &Http, max: usize) -> Result<(Bytes, DropOffThread), ApiError> {
+    let text = management_body(request, http, max).await?;
+    let value = body::json(&text).await?;
+    Ok((text, value))
+}
+
+/// Returns the body of an upload without its static response, as text and as JSON, and the static response.
+#[boxed]
+async fn cut_json(text: &Bytes) -> Result<(Bytes, DropOffThread, Option<StaticResponse>), ApiError> {
+    let (rest, response) = cut_response(text).await;
+    let value = body::json(&rest).await?;
+    Ok((rest, value, response))
 }
 
 /// Cuts a static response out of the body of an upload. The caller must put it back into the value that the rest is parsed as.
@@ -91,6 +107,7 @@ pub(super) async fn cut_response(text: &Bytes) -> (Bytes, Option<StaticResponse>
 }
 
 /// Reads the text of a JSON body of at most `max` bytes.
+#[boxed]
 pub(super) async fn management_body(request: Request, http: &Http, max: usize) -> Result<Bytes, ApiError> {
     let (parts, body) = request.into_parts();
     body::check_json(&parts.headers)?;

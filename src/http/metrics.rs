@@ -41,13 +41,17 @@ impl FromRequestParts<Http> for Reader {
             let is_metrics_token = http.metrics_token.as_ref().is_some_and(|own| own.matches(token.as_bytes()));
             if !is_metrics_token && !http.shared.callers.is_admin(token.as_bytes()) {
                 check.fail();
-                return Err(Code::Unauthorized.into());
+                return Err(unauthorized());
             }
         } else if !http.metrics_here || !is_local(address, parts) {
-            return Err(Code::Unauthorized.into());
+            return Err(unauthorized());
         }
         Ok(Self)
     }
+}
+
+fn unauthorized() -> ApiError {
+    ApiError::from(Code::Unauthorized).hint("Send the metrics token or the admin token as `Authorization: Bearer TOKEN`")
 }
 
 /// Headers that proxies add to forwarded requests, besides those that begin with `x-forwarded-`.

@@ -12,7 +12,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use rmcp::{ErrorData, model::CallToolResponse};
 use tokio::time::Instant;
-use tollhouse_base::{id::RequestId, offload::run_blocking, plural::plural};
+use tollhouse_base::{boxed, id::RequestId, offload::run_blocking, plural::plural};
 use tollhouse_call::{Call, CallError, CompletedCall, ReplayRequest, RunningCall};
 use tollhouse_front::{ApiError, Code, bought, network, peer};
 use tollhouse_money::{EntryMethod, OfferedPayment};
@@ -95,6 +95,7 @@ pub(super) async fn perform(front: &Arc<McpFront>, request: CallRequest<'_>, arg
     answer
 }
 
+#[boxed]
 async fn answered(front: &McpFront, request: &CallRequest<'_>, address: IpAddr, arguments: Arguments) -> Answered {
     let (services, filter) = (&front.services, ToolFilter::of(request.parts));
     if let Err(fault) = ToolName::read(request.name).and_then(|name| count(services, address, name)) {

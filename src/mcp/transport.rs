@@ -19,6 +19,7 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tollhouse_base::{
+    boxed,
     id::RequestId,
     offload::{await_with_blocking_start, for_same_client, run_blocking},
 };
@@ -135,6 +136,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
 }
 
 impl Transport {
+    #[boxed]
     async fn message(&self, mut parts: Parts, body: Bytes, accepted: AcceptedForms) -> Response {
         let front = &self.front;
         let message = match run_blocking(body.len(), || Message::parse(&body)).await {

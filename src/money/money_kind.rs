@@ -1,5 +1,5 @@
-//! Whether the money of a store is play money. Credits, earnings and payouts are in dollars whichever money was paid, so
-//! one store cannot hold both.
+//! The kind of a store's money: play money, tokens of a test network, or real money. Credits, earnings and payouts are in
+//! dollars whichever money was paid, so one store cannot hold two kinds.
 
 use std::fmt;
 use tollhouse_base::boxed;
@@ -16,17 +16,21 @@ const KIND: Table<(), MoneyKind> = schema::MONEY_KIND.holding();
 pub enum MoneyKind {
     /// Play money of the simulated facilitator.
     Simulated,
-    /// Money on a chain, on main or test networks.
+    /// Tokens of test networks, which are worthless.
+    Test,
+    /// Money on main networks.
     Real,
 }
 tollhouse_store::json_values!(MoneyKind);
 
 impl MoneyKind {
-    /// Returns the facilitators that move it, for a message.
-    fn facilitators(self) -> &'static str {
+    /// Returns the settings of a host that takes it, for a message.
+    #[must_use]
+    pub fn settings(self) -> &'static str {
         match self {
-            Self::Simulated => "`simulated`",
-            Self::Real => "`http` or `evm`",
+            Self::Simulated => "set `TOLLHOUSE_FACILITATOR` to `simulated`",
+            Self::Test => "set `TOLLHOUSE_FACILITATOR` to `http` or `evm`, and `TOLLHOUSE_NETWORK` to a test network",
+            Self::Real => "set `TOLLHOUSE_FACILITATOR` to `http` or `evm`, and `TOLLHOUSE_NETWORK` to networks of real money",
         }
     }
 }
@@ -35,6 +39,7 @@ impl fmt::Display for MoneyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Simulated => "play money",
+            Self::Test => "tokens of a test network",
             Self::Real => "real money",
         })
     }
@@ -43,11 +48,11 @@ impl fmt::Display for MoneyKind {
 /// Why a host cannot serve a store with its kind of money.
 #[derive(Debug, thiserror::Error)]
 pub enum MoneyKindError {
-    /// The store has the other kind.
+    /// The store has another kind.
     #[error(
         "the store is for {theirs}, and this host takes {ours}, which would count the same. To take {ours}, start with a new data folder \
-         (`TOLLHOUSE_DATA`) or database (`TOLLHOUSE_STORE`). To go on with this store, set `TOLLHOUSE_FACILITATOR` to {names}",
-        names = .theirs.facilitators()
+         (`TOLLHOUSE_DATA`) or database (`TOLLHOUSE_STORE`). To go on with this store, {settings}",
+        settings = .theirs.settings()
     )]
     Other {
         /// The kind of this host.
@@ -60,13 +65,13 @@ pub enum MoneyKindError {
     Store(#[from] StoreError),
 }
 
-/// Returns the kind of the money in a store, or `None` if it contains no money, so that hosts of either kind can start.
+/// Returns the kind of the money in a store, or `None` if it contains no money, so that hosts of any kind can start.
 #[boxed]
 pub async fn kind_in_use(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
     if has_money(store).await? { KIND.get(store, &()).await } else { Ok(None) }
 }
 
-/// Refuses a store of the other kind of money, unless it contains no money yet and no other host serves it. Writes
+/// Refuses a store of another kind of money, unless it contains no money yet and no other host serves it. Writes
 /// nothing.
 #[boxed]
 pub async fn check_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -> Result<(), MoneyKindError> {
@@ -82,7 +87,7 @@ pub async fn check_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -
 ///
 /// # Errors
 ///
-/// The store is of the other kind, and contains money or has other hosts.
+/// The store is of another kind, and contains money or has other hosts.
 #[boxed]
 pub async fn settle_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -> Result<(), MoneyKindError> {
     loop {

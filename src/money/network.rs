@@ -62,6 +62,22 @@ impl Network {
         }
     }
 
+    /// Returns whether `address`, which is valid, belongs to nobody because all its bytes are zero.
+    pub fn is_zero_address(&self, address: &str) -> bool {
+        match self.family {
+            Family::Evm { .. } => address.parse::<Address>().is_ok_and(|address| address == Address::ZERO),
+            Family::Solana => solana_key(address) == Some([0; 32]),
+        }
+    }
+
+    /// Returns the variable of the address that receives payments on this network.
+    pub fn pay_to_setting(&self) -> &'static str {
+        match self.family {
+            Family::Evm { .. } => "TOLLHOUSE_PAY_TO",
+            Family::Solana => "TOLLHOUSE_PAY_TO_SOLANA",
+        }
+    }
+
     /// Returns the transaction id in `text` in canonical form, or `None` if it is invalid.
     pub fn checked_transaction(&self, text: &str) -> Option<String> {
         match self.family {

@@ -48,7 +48,7 @@ impl AcceptedToken {
     ///
     /// # Errors
     ///
-    /// An unknown network or token; an address that is invalid or has a wrong checksum.
+    /// An unknown network or token; an address that is invalid, has a wrong checksum, or is zero.
     pub fn new(network: &str, asset: Option<&str>, pay_to: &str) -> Result<Self, ConfigError> {
         let network = Network::named(network).ok_or_else(|| ConfigError::UnknownNetwork(network.to_owned()))?;
         let found = match asset {
@@ -57,6 +57,9 @@ impl AcceptedToken {
         };
         let asset = found.ok_or_else(|| ConfigError::UnknownAsset { network, asset: asset.unwrap_or_default().to_owned() })?;
         let pay_to = network.checked_address(pay_to).ok_or_else(|| ConfigError::PayTo { network, address: pay_to.to_owned() })?;
+        if network.is_zero_address(&pay_to) {
+            return Err(ConfigError::ZeroPayTo(network));
+        }
         Ok(Self { asset, pay_to })
     }
 

@@ -51,7 +51,7 @@ pub enum Refusal {
     #[error("this tool charges before it runs, so a call with developer credit needs an `Idempotency-Key`")]
     KeyRequired,
     /// The reason is in the facilitator's words, for the log.
-    #[error("the facilitator could not verify the payment")]
+    #[error("the facilitator, or the node of the network, could not verify the payment")]
     FacilitatorUnavailable(String),
     /// The idempotency key of a call on credit is malformed. The text describes how.
     #[error("{0}")]

@@ -98,7 +98,11 @@ impl DatabaseReport {
         let named = format!("synchronous_standby_names: `{}`; standbys: {standbys}", about.synchronous);
         let alone = "confirmed payments are on one disk only; name a synchronous standby there, so that each is on two disks before it is confirmed";
         line(!about.synchronous.is_empty(), warn, &named, &named, alone);
-        let clock = format!("clock: this machine is {} ms ahead of the server, plus or minus {}", about.ahead_ms, about.give_or_take_ms);
+        let clock = format!(
+            "clock: this machine and the server differ by {} ms, plus or minus {}",
+            about.ahead_ms.unsigned_abs(),
+            about.give_or_take_ms
+        );
         line(
             self.clock_is_right(),
             fail,
@@ -146,6 +150,7 @@ mod tests {
         let listed: Vec<_> = well.findings().iter().map(ToString::to_string).collect();
         assert!(well.lacks().is_empty() && well.findings().iter().all(|finding| finding.level == Level::Ok), "{listed:?}");
         let listed = listed.join("\n");
+        assert!(listed.contains("clock: this machine and the server differ by 3 ms, plus or minus 1"), "{listed}");
         assert!(
             listed.contains("synchronous_standby_names: `ANY 1 (*)`; standbys: two (quorum)") && listed.contains("100, for 8 hosts"),
             "{listed}"

@@ -2,9 +2,14 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use tollhouse_base::log_gate::LogGate;
 
 use super::StoreError;
+
+/// Begins a turn with this number. Returns `None` if the owner no longer exists. It is boxed, so that the task is
+/// compiled once.
+type BeginTurn = Box<dyn Fn(u64) -> Option<BoxFuture<'static, Result<(), StoreError>>> + Send>;
 
 /// Limits the log lines of all background work together, because all of it fails again and again while the store is unavailable.
 static UNAVAILABLE: LogGate = LogGate::every(Duration::from_secs(60));
@@ -24,15 +29,19 @@ pub fn log_unavailable(error: &StoreError, what: &str) {
 pub fn maintain<T, Turn>(of: &Arc<T>, period: Duration, what: &'static str, turn: impl Fn(Arc<T>, u64) -> Turn + Send + 'static)
 where
     T: Send + Sync + 'static,
-    Turn: Future<Output = Result<(), StoreError>> + Send,
+    Turn: Future<Output = Result<(), StoreError>> + Send + 'static,
 {
     let of = Arc::downgrade(of);
+    run_turns(period, what, Box::new(move |number| Some(Box::pin(turn(of.upgrade()?, number)))));
+}
+
+fn run_turns(period: Duration, what: &'static str, begin: BeginTurn) {
     tokio::spawn(async move {
         let mut tick = tokio::time::interval(period);
         for number in 0_u64.. {
             tick.tick().await;
-            let Some(of) = of.upgrade() else { return };
-            if let Err(error) = turn(of, number).await {
+            let Some(turn) = begin(number) else { return };
+            if let Err(error) = turn.await {
                 log_unavailable(&error, what);
             }
         }

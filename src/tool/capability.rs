@@ -5,20 +5,23 @@ use serde::{Deserialize, Serialize};
 /// Passes the table of capabilities to the macro `$then`. Here it declares [`Capability`] and [`Capabilities`]; in the
 /// host's part of the ops it declares their gates.
 ///
-/// A row consists of the name used by ops, the capability, its name in records, the member of `ctx`, what it touches,
-/// what happens to the member without a grant, what a tool with it does, and what granting it allows.
+/// A row consists of the name used by ops, the capability, its name in records, what a handler uses, what it touches,
+/// what happens to that without a grant, what a tool with it does, and what granting it allows.
 #[macro_export]
 macro_rules! capabilities {
     ($then:ident) => {
         $then! {
-            kv Kv "kv" "kv" Keeps "is refused"
+            kv Kv "kv" "ctx.kv" Keeps "is refused"
                 "stores values between calls" "store its own values between calls, within its limits";
-            files Files "files" "files" Keeps "is refused"
+            files Files "files" "ctx.files" Keeps "is refused"
                 "stores files between calls" "store its own files between calls, within its limits";
-            http_get_json HttpGetJson "httpGetJson" "httpGetJson" Others "is refused"
+            http_get_json HttpGetJson "httpGetJson" "ctx.httpGetJson" Others "is refused"
                 "reads JSON from its allowed hosts"
                 "request JSON from its allowed hosts, through this host, and nothing else on the network";
-            logs Logs "logs" "log" Nothing "writes nothing"
+            fetch Fetch "fetch" "fetch" Others "is refused"
+                "sends requests to its allowed hosts"
+                "send any request to its allowed hosts, through this host, and reach nothing else on the network";
+            logs Logs "logs" "ctx.log" Nothing "writes nothing"
                 "writes a log for its builder" "write log lines that its builder can read, including texts from callers";
         }
     };
@@ -40,7 +43,7 @@ pub enum CapabilityScope {
 pub struct CapabilityRow {
     /// Its name in records and policies.
     pub name: &'static str,
-    /// The member of `ctx` that it opens.
+    /// The member of `ctx`, or the global, that it opens, as a handler writes it.
     pub member: &'static str,
     /// The objects that it affects.
     pub touches: CapabilityScope,
@@ -56,7 +59,7 @@ macro_rules! declare {
     ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $without:literal $does:literal $allows:literal;)*) => {
         /// A capability of a handler.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Capability { $(#[doc = concat!("`ctx.", $member, "`.")] $capability,)* }
+        pub enum Capability { $(#[doc = concat!("`", $member, "`.")] $capability,)* }
 
         impl Capability {
             /// All capabilities.
@@ -83,7 +86,7 @@ macro_rules! declare {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(default, deny_unknown_fields)]
         pub struct Capabilities {
-            $(#[doc = concat!("`ctx.", $member, "`.")] #[serde(rename = $name)] pub $field: bool,)*
+            $(#[doc = concat!("`", $member, "`.")] #[serde(rename = $name)] pub $field: bool,)*
         }
 
         impl Capabilities {
@@ -136,6 +139,12 @@ impl Capabilities {
         self.each().map(|capability| capability.row().name)
     }
 
+    /// Returns the capabilities in the set that reach servers of others.
+    #[must_use]
+    pub fn of_network(self) -> Self {
+        Self { http_get_json: self.http_get_json, fetch: self.fetch, ..Self::default() }
+    }
+
     /// Returns whether a capability in the set affects `what`.
     pub fn touch(self, what: CapabilityScope) -> bool {
         self.each().any(|capability| capability.row().touches == what)
@@ -165,6 +174,14 @@ mod tests {
                 Capability::ALL[..position].iter().all(|other| other.row().name != row.name && other.row().member != row.member),
                 "{row:?}"
             );
+        }
+    }
+
+    #[test]
+    fn capabilities_of_the_network_are_those_that_touch_others() {
+        for capability in Capability::ALL {
+            let touches_others = capability.row().touches == CapabilityScope::Others;
+            assert_eq!(Capabilities::ALL.of_network().has(*capability), touches_others, "{capability:?}");
         }
     }
 

@@ -43,7 +43,7 @@ pub struct Endpoint {
     pub requested_capabilities: Capabilities,
     /// Capabilities that an admin revoked. Only an admin can grant them again, whatever the policy says.
     pub withheld_capabilities: Capabilities,
-    /// Hosts that `httpGetJson` may reach: exact names, or `*.example.com`.
+    /// Hosts that `fetch` and `httpGetJson` may reach: exact names, or `*.example.com`.
     pub allowed_hosts: Vec<String>,
     /// Hosts that the owner requested and an admin has not granted yet.
     pub requested_hosts: Vec<String>,
@@ -312,7 +312,7 @@ impl Endpoint {
 
     /// Returns whether requests of the owner wait for an admin.
     pub fn asks(&self) -> bool {
-        let reaches_out = self.capabilities.union(self.requested_capabilities).http_get_json;
+        let reaches_out = self.capabilities.union(self.requested_capabilities).of_network().any();
         self.requested_capabilities.any() || (reaches_out && !self.requested_hosts.is_empty())
     }
 

@@ -36,7 +36,12 @@ impl<T: Send + 'static> Drop for Answer<T> {
         if self.bytes > LARGE_BYTES
             && let Some(value) = self.value.take()
         {
-            tokio::task::spawn_blocking(move || drop(value));
+            drop_off_thread(Box::new(value));
         }
     }
+}
+
+/// Drops the value on another thread. One task serves the answers of all types.
+fn drop_off_thread(value: Box<dyn Send>) {
+    tokio::task::spawn_blocking(move || drop(value));
 }

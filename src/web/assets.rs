@@ -21,8 +21,8 @@ const DIGITS: usize = 16;
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// All assets: name, type, text.
-const ALL: &[(&str, &str, &str)] = &[
+/// All assets: name, type, text. A constant would be in the binary more than once.
+static ALL: &[(&str, &str, &str)] = &[
     // A single file for all pages, fetched once.
     ("site.css", CSS, concat!(include_str!("assets/site.css"), include_str!("assets/figures.css"))),
     ("make.css", CSS, include_str!("assets/make.css")),
@@ -50,7 +50,7 @@ static SENT: LazyLock<Vec<Cow<str>>> = LazyLock::new(|| {
 });
 
 /// The assets compressed with gzip, in the same order. Each is compressed on first use.
-static PACKED: [OnceLock<Vec<u8>>; ALL.len()] = [const { OnceLock::new() }; ALL.len()];
+static PACKED: LazyLock<Vec<OnceLock<Vec<u8>>>> = LazyLock::new(|| ALL.iter().map(|_| OnceLock::new()).collect());
 
 /// A common hash, so that scripts can import each other by name.
 static HASH: LazyLock<String> = LazyLock::new(|| {

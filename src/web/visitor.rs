@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tollhouse_account::session::{OpenSession, SessionKind, Token};
 use tollhouse_api::Manifest;
-use tollhouse_base::{clock::Timestamp, cpu_share::CpuTurn, id::RequestId, offload::run_blocking};
+use tollhouse_base::{boxed, clock::Timestamp, cpu_share::CpuTurn, id::RequestId, offload::run_blocking};
 use tollhouse_front::{ApiError, Code, CredentialCheck, FromPage, RequestSession, Sender, code_of, header_names, peer};
 use tower::ServiceExt as _;
 
@@ -67,13 +67,7 @@ impl FromRequestParts<Arc<Services>> for Visitor {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, ApiError> {
-        let session = services.sessions.open_any(&services.cookie.all::<Token>(&parts.headers)).await?;
-        let (address, request) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
-        let sender = services.shared.limits.sender(peer(&parts.extensions), &parts.headers);
-        // The target of a form is not a page to come back to.
-        let page = matches!(parts.method, Method::GET | Method::HEAD).then(|| parts.uri.path_and_query()).flatten();
-        let query = page.map(|query| query.as_str().to_owned()).unwrap_or_default();
-        Ok(Self { peer: address, sender, request, session, requested: query, ..Self::anonymous(services) })
+        Self::of_request(parts, services).await
     }
 }
 
@@ -81,7 +75,7 @@ impl FromRequestParts<Arc<Services>> for SignedIn {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, Response> {
-        let visitor = Visitor::from_request_parts(parts, services).await.map_err(IntoResponse::into_response)?;
+        let visitor = Visitor::of_request(parts, services).await.map_err(IntoResponse::into_response)?;
         if visitor.session.is_some() { Ok(Self(visitor)) } else { Err(sign_in(&visitor.requested)) }
     }
 }
@@ -91,7 +85,19 @@ fn sign_in(request: &str) -> Response {
     Redirect::to(&with_query("/dashboard/sign-in", [("to", request)])).into_response()
 }
 
+/// Most of these functions are boxed, because every page has them.
 impl Visitor {
+    #[boxed]
+    async fn of_request(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, ApiError> {
+        let session = services.sessions.open_any(&services.cookie.all::<Token>(&parts.headers)).await?;
+        let (address, request) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
+        let sender = services.shared.limits.sender(peer(&parts.extensions), &parts.headers);
+        // The target of a form is not a page to come back to.
+        let page = matches!(parts.method, Method::GET | Method::HEAD).then(|| parts.uri.path_and_query()).flatten();
+        let query = page.map(|query| query.as_str().to_owned()).unwrap_or_default();
+        Ok(Self { peer: address, sender, request, session, requested: query, ..Self::anonymous(services) })
+    }
+
     /// Returns the visitor of a page that is the same for everybody.
     pub(super) fn anonymous(services: &Arc<Services>) -> Self {
         let services = Arc::clone(services);
@@ -166,6 +172,7 @@ impl Visitor {
     }
 
     /// Waits for a turn of processor time. `None` for a page that is the same for everybody.
+    #[boxed]
     async fn turn(&self) -> Result<Option<CpuTurn>, ApiRefusal> {
         let Some(ConnectInfo(peer)) = self.peer else { return Ok(None) };
         Ok(Some(self.services.shared.limits.turn(peer.ip().to_canonical()).await?))
@@ -206,16 +213,32 @@ impl Visitor {
     pub(super) async fn read_by<T: Send + 'static>(
         &self,
         response: Response,
-        parse: impl FnOnce(&[u8]) -> serde_json::Result<T>,
+        parse: impl FnOnce(&[u8]) -> serde_json::Result<T> + Send,
     ) -> Result<Answer<T>, ApiRefusal> {
+        let (mut parse, mut value) = (Some(parse), None);
+        let parse = &mut |body: &[u8]| -> serde_json::Result<()> {
+            value = parse.take().map(|parse| parse(body)).transpose()?;
+            Ok(())
+        };
+        let bytes = self.parse_body(response, parse).await?;
+        Ok(Answer::new(value.expect("the body was parsed"), bytes))
+    }
+
+    /// Runs `parse` on the body of a response. Returns its size.
+    #[boxed]
+    async fn parse_body(
+        &self,
+        response: Response,
+        parse: &mut (dyn FnMut(&[u8]) -> serde_json::Result<()> + Send),
+    ) -> Result<usize, ApiRefusal> {
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
         let internal = || ApiRefusal::from(ApiError::from(Code::Internal));
         let body = to_bytes(response.into_body(), MAX_BYTES).await.map_err(|_| internal())?;
         let turn = self.turn().await?;
-        let value = run_blocking(body.len(), || run_for(turn.as_ref(), || parse(&body))).await;
-        value.map(|value| Answer::new(value, body.len())).map_err(|error| {
+        let parsed = run_blocking(body.len(), || run_for(turn.as_ref(), || parse(&body))).await;
+        parsed.map(|()| body.len()).map_err(|error| {
             tracing::error!(%error, "an API answer for a page does not match its type");
             internal()
         })
@@ -227,7 +250,14 @@ impl Visitor {
     ///
     /// A refusal of the API.
     pub(super) async fn manifest(&self) -> Result<&Manifest, ApiRefusal> {
-        self.manifest.get_or_try_init(|| self.get("/ai/manifest")).await.map(|manifest| &**manifest)
+        self.fetch_manifest().await?;
+        Ok(self.manifest.get().expect("the manifest is fetched"))
+    }
+
+    #[boxed]
+    async fn fetch_manifest(&self) -> Result<(), ApiRefusal> {
+        self.manifest.get_or_try_init(|| self.get("/ai/manifest")).await?;
+        Ok(())
     }
 
     /// Returns whether money is simulated.
@@ -272,6 +302,7 @@ impl Visitor {
 
     /// Makes an ordinary API request with the visitor's credential. The body is JSON unless the
     /// headers say otherwise.
+    #[boxed]
     pub(super) async fn send(&self, method: Method, path: &str, mut headers: HeaderMap, body: Body) -> Response {
         let Ok(uri) = path.parse() else { return ApiError::from(Code::NotFound).into_response() };
         headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
@@ -308,6 +339,7 @@ impl Visitor {
 
     /// Converts a response to a refusal. If the credential of the session is no longer valid, the
     /// session ends, and the visitor is redirected to sign in and come back.
+    #[boxed]
     pub(super) async fn refused(&self, response: Response) -> ApiRefusal {
         let refused = ApiRefusal::by(response);
         let ends = refused.is(Code::Unauthorized) && self.end_session().await;
@@ -333,6 +365,7 @@ impl Visitor {
         Page::new(Area::Elsewhere, "", html! {}).response(document, self.session.is_some())
     }
 
+    #[boxed]
     pub(super) async fn show(&self, page: Page) -> Response {
         let manifest = self.manifest().await.ok();
         let context = PageContext {

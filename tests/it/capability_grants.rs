@@ -23,10 +23,11 @@ const ASKS = {
   FileDelete: ({ files }) => files.delete("b"),
   FileList: ({ files }) => files.list(),
   HttpGetJson: (ctx, { url }) => ctx.httpGetJson(url),
+  Fetch: (ctx, { url }) => fetch(url).catch((error) => Promise.reject(error.cause)),
 };
 
 export default async ({ input }, ctx) => {
-  const [, part, method] = input.op.match(/^([A-Z][a-z]+)([A-Z].*)$/).map((name) => name[0].toLowerCase() + name.slice(1));
+  const [, part, method] = input.op.match(/^([A-Z][a-z]+)(.*)$/).map((name) => name.charAt(0).toLowerCase() + name.slice(1));
   const ask = () => (ASKS[input.op]?.(ctx, input) ?? ctx[part][method]("b")).then(() => "done", (error) => error.code);
   const first = await ask();
   ctx.log.info(`${input.op} was ${first}`);

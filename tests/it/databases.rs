@@ -124,7 +124,7 @@ async fn payment_whose_release_met_a_locked_row_buys_again_once_the_row_is_free(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doctor_compares_the_money_of_a_database_with_the_settings() {
     let url = Postgres::shared().schema().await;
-    let real = ["--facilitator", "http", "--facilitator-url", "http://127.0.0.1:1", "--pay-to", PAY_TO];
+    let real = ["--facilitator", "http", "--facilitator-url", "http://127.0.0.1:1", "--pay-to", PAY_TO, "--network", "base"];
     let doctor = |settings: &[&str]| {
         let output = tollhouse().args(["doctor", "--store", &url]).args(settings).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -144,7 +144,10 @@ async fn doctor_compares_the_money_of_a_database_with_the_settings() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_and_health_answer_soon_while_the_database_is_down() {
     let mut server = Postgres::start();
-    let host = Host::builder().env("TOLLHOUSE_STORE", server.url()).start().await;
+    let mut host = Host::builder().env("TOLLHOUSE_STORE", server.url()).start().await;
+    host.publish(&js("unused", 0.0, "export default () => ({});")).await;
+    // After a restart, the tool is not in memory.
+    host.restart().await;
     let available = async || {
         let metrics = host.get("/metrics").await.is(200);
         let text = String::from_utf8(metrics.body.to_vec()).unwrap();
@@ -169,6 +172,12 @@ async fn metrics_and_health_answer_soon_while_the_database_is_down() {
             assert!(took < Duration::from_secs(4), "{what} took {took:?}");
         }
     }
+    // Regression test: a call of a tool that is not in memory waited 8 s for the database.
+    let is_known = async || host.log().contains("the host takes no calls: ").then_some(());
+    eventually("the host knows that the store is down", Duration::from_secs(60), is_known).await;
+    let started = Instant::now();
+    host.call("unused", &json!({})).await.is(503);
+    assert!(started.elapsed() < Duration::from_secs(2), "the call took {:?}", started.elapsed());
     server.run();
     eventually("the store is available again", Duration::from_secs(60), async || (available().await.0 == "1").then_some(())).await;
     // The outage is two plain lines in the log, whatever background work failed meanwhile.

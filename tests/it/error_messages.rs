@@ -152,6 +152,7 @@ async fn handler_with_habits_from_workers_is_published_with_advice() {
     let tool = js("worker", 0.0, "export default async (req, env, ctx) => {\n  ctx.waitUntil(env.COUNTS.put('a', '1'));\n  return {};\n};");
     let warnings = host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(200).json()["warnings"].to_string();
     assert!(warnings.contains("a third parameter (line 1)") && warnings.contains("`ctx.waitUntil` does not exist (line 2)"), "{warnings}");
+    assert!(warnings.contains("always undefined (line 2): the second parameter is `ctx`"), "{warnings}");
     let error = host.call("worker", &json!({})).await.fails(502, "handler_failed", "tool");
     assert!(error["message"].as_str().unwrap().contains("`(req, ctx)`"), "{error}");
 }
@@ -159,9 +160,15 @@ async fn handler_with_habits_from_workers_is_published_with_advice() {
 #[tokio::test]
 async fn handler_using_a_missing_global_gets_its_replacement() {
     let host = Host::start().await;
-    host.publish(&js("habit", 0.0, "export default async (req) => fetch('https://example.com');")).await;
+    host.publish(&js("habit", 0.0, "export default async (req) => new XMLHttpRequest();")).await;
     let error = host.call("habit", &json!({})).await.fails(502, "handler_failed", "tool");
     assert!(error["message"].as_str().unwrap().contains("ctx.httpGetJson"), "{error}");
+    let fetches = js("fetches", 0.0, "export default async (req) => fetch('https://example.com');");
+    let warnings = host.manage(Method::POST, "/ai/endpoints/create", &fetches).await.is(200).json()["warnings"].to_string();
+    assert!(warnings.contains("`fetch` is refused (line 1): request it with `capabilities.fetch: true`"), "{warnings}");
+    let error = host.call("fetches", &json!({})).await.fails(502, "handler_failed", "tool");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("TypeError: fetch failed: fetch is not granted") && message.contains("`capabilities.fetch: true`"), "{error}");
     let unloadable = js("node", 0.0, "const fs = require('fs'); export default () => 1;");
     let error = host.manage(Method::POST, "/ai/endpoints/create", &unloadable).await.fails(422, "invalid_handler", "caller");
     assert!(error["message"].as_str().unwrap().contains("bundle its packages"), "{error}");

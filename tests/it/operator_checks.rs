@@ -23,7 +23,7 @@ use tollhouse::store::{
     sled::{SledConfig, SledStore},
 };
 
-use crate::harness::{Host, Payer, js, postgres::Postgres, signal, tollhouse};
+use crate::harness::{Host, PAY_TO, Payer, js, postgres::Postgres, signal, tollhouse};
 
 async fn run(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Output {
     let mut command = tollhouse();
@@ -43,7 +43,11 @@ fn json_of(output: &Output) -> Value {
 async fn serve_check_reports_every_setting_with_where_it_stands_and_makes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("tollhouse.toml"), "# a comment\ndrain-ms = 1\nlog-days = 2\nfee-bps = 3\n").unwrap();
-    let env = [("TOLLHOUSE_ADMIN_TOKEN", "hush-hush"), ("TOLLHOUSE_LOG_DAYS", "4"), ("TOLLHOUSE_RPC_URL", "https://node.example/unshown")];
+    let env = [
+        ("TOLLHOUSE_ADMIN_TOKEN", "hush-hush-hush-hush"),
+        ("TOLLHOUSE_LOG_DAYS", "4"),
+        ("TOLLHOUSE_RPC_URL", "https://node.example/unshown"),
+    ];
     let args = ["serve", "--check", "--fee-bps", "5"];
     let answer = run(folder.path(), &[&args[..], &["--json"]].concat(), &env).await;
     assert!(answer.status.success(), "{answer:?}");
@@ -109,6 +113,49 @@ async fn serve_check_shows_what_is_wrong_with_where_it_stands_and_shows_no_secre
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "it makes no file");
     assert_eq!(run(folder.path(), &["serve", "--check", "--no-such-flag"], &[]).await.status.code(), Some(2));
+}
+
+/// Regression test: the check approved settings with which the host did not start.
+#[tokio::test]
+async fn serve_check_names_the_variable_of_each_setting_that_serve_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let simulated: &[(&str, &str)] = &[];
+    let http: &[(&str, &str)] =
+        &[("TOLLHOUSE_FACILITATOR", "http"), ("X402_FACILITATOR_URL", "https://facilitator.example.com"), ("TOLLHOUSE_PAY_TO", PAY_TO)];
+    let evm: &[(&str, &str)] =
+        &[("TOLLHOUSE_FACILITATOR", "evm"), ("TOLLHOUSE_RPC_URL", "http://127.0.0.1:1"), ("TOLLHOUSE_PAY_TO", PAY_TO)];
+    for (others, name, value) in [
+        (http, "X402_FACILITATOR_URL", "nonsense"),
+        (http, "X402_FACILITATOR_URL", "ftp://facilitator.example.com"),
+        (http, "TOLLHOUSE_NETWORK_FACILITATORS", "base-sepolia=htp"),
+        (http, "TOLLHOUSE_FACILITATOR_HEADERS", "no colon"),
+        (http, "TOLLHOUSE_RPC_URL", "node.example.com"),
+        (http, "TOLLHOUSE_PAY_TO", "0x…"),
+        (http, "TOLLHOUSE_PAY_TO", "é"),
+        (http, "TOLLHOUSE_PAY_TO", "0x0000000000000000000000000000000000000000"),
+        (http, "TOLLHOUSE_NETWORK", "base,nowhere"),
+        (evm, "TOLLHOUSE_GAS_KEY", "0x1234"),
+        (simulated, "TOLLHOUSE_ROUTES_URL", "nonsense"),
+        (simulated, "TOLLHOUSE_ADMIN_TOKEN", "short"),
+        (simulated, "TOLLHOUSE_METRICS_TOKEN", "short"),
+        (simulated, "TOLLHOUSE_MASTER_KEY", "short"),
+        (simulated, "TOLLHOUSE_RECEIPT_KEY", "short"),
+        (simulated, "TOLLHOUSE_STORE", "postgres://user@127.0.0.1:1/database?sslmode=bogus"),
+        (simulated, "TOLLHOUSE_LISTEN", "0.0.0.0:0"),
+    ] {
+        let env: Vec<_> = others.iter().copied().filter(|(other, _)| *other != name).chain([(name, value)]).collect();
+        let checked = run(folder.path(), &["serve", "--check", "--json"], &env).await;
+        let wrong = json_of(&checked)["wrong"].clone();
+        assert!(checked.status.code() == Some(1) && wrong[0]["at"].as_array().unwrap().contains(&json!(name)), "{name}={value}: {wrong}");
+        let served = run(folder.path(), &["serve", "--data", "data"], &env).await;
+        assert_eq!(served.status.code(), Some(1), "{name}={value}");
+        assert!(text(&served.stderr).contains("TOLLHOUSE_") || text(&served.stderr).contains("X402_"), "{}", text(&served.stderr));
+        assert!(!folder.path().join("data").exists(), "{name}={value}: it opened the store");
+    }
+    let env = [evm, &[("TOLLHOUSE_GAS_KEY_FILE", "key"), ("TOLLHOUSE_ROUTES_URL", "http://127.0.0.1:1")]].concat();
+    fs::write(folder.path().join("key"), "11".repeat(32)).unwrap();
+    let checked = run(folder.path(), &["serve", "--check"], &env).await;
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
 }
 
 /// A tool that stores values and a file.

@@ -1,12 +1,18 @@
 //! Requests of a handler to another server, which can answer anything.
 
-use serde_json::json;
+use axum::{
+    Json, Router,
+    body::Bytes,
+    http::{HeaderMap, Method, StatusCode},
+    routing::any,
+};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
 };
 
-use crate::harness::{Host, js};
+use crate::harness::{Host, js, listen};
 
 /// Starts a server whose answer is always about to come.
 async fn hinting() -> String {
@@ -38,4 +44,84 @@ async fn endless_server_headers_are_reported_with_the_limit() {
     let body = host.call("asker", &json!({ "url": format!("http://{address}/") })).await.is(200).json();
     let message = "the server sent more than 524288 bytes without completing its answer";
     assert_eq!(body, json!({ "code": "bad_response", "message": message }));
+}
+
+/// Starts a server that describes the requests that it gets.
+async fn echoing() -> String {
+    let echo = async |method: Method, headers: HeaderMap, body: Bytes| {
+        let kind = headers.get("content-type").and_then(|kind| kind.to_str().ok()).map(str::to_owned);
+        let key = headers.get("authorization").and_then(|key| key.to_str().ok()).map(str::to_owned);
+        (
+            StatusCode::CREATED,
+            [("x-request-cost", "3"), ("set-cookie", "a=b")],
+            Json(json!({ "method": method.as_str(), "kind": kind, "key": key, "body": String::from_utf8_lossy(&body) })),
+        )
+    };
+    listen(Router::new().route("/", any(echo)).route("/bytes", any(async || vec![0_u8, 255, 128]))).await.to_string()
+}
+
+#[tokio::test]
+async fn a_handler_posts_to_an_allowed_host_with_its_own_secret() {
+    let address = echoing().await;
+    let host = Host::builder().flag("--guard-allow", &address).start().await;
+    let source = "export default async (req, ctx) => {
+        const response = await fetch(req.input.url, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json', authorization: `Bearer ${ctx.env.API_KEY}` },
+            body: JSON.stringify({ item: req.input.item }),
+        });
+        const bytes = await fetch(`${req.input.url}bytes`).then((answer) => answer.bytes());
+        return {
+            status: response.status, ok: response.ok, cost: response.headers.get('x-request-cost'),
+            cookies: response.headers.getSetCookie(), answer: await response.json(), bytes: [...bytes],
+        };
+    };";
+    let mut tool = js("poster", 0.01, source);
+    tool["capabilities"] = json!({ "fetch": true });
+    tool["allowedHosts"] = json!(["127.0.0.1"]);
+    host.publish(&tool).await;
+    let secret = json!({ "name": "API_KEY", "value": "k-3Zx9Qp7Lm2Vt" });
+    host.manage(reqwest::Method::POST, "/ai/endpoints/poster/secrets", &secret).await.is(200);
+    let credit = host.mint(1.0).await;
+    let input = json!({ "url": format!("http://{address}/"), "item": "a" });
+    let body = host.call_credit("poster", &input, &credit).await.is(200).json();
+    let answer = json!({ "method": "POST", "kind": "application/json", "key": "Bearer [redacted]", "body": "{\"item\":\"a\"}" });
+    assert_eq!(
+        body,
+        json!({ "status": 201, "ok": true, "cost": "3", "cookies": ["a=b"], "answer": answer, "bytes": [0, 255, 128] }),
+        "the secret reached the server, and is hidden from the caller"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_of_another_server_can_be_returned_but_not_its_cookies() {
+    let address = echoing().await;
+    let host = Host::builder().flag("--guard-allow", &address).start().await;
+    let mut tool = js("proxy", 0.0, "export default async (req) => fetch(req.input.url, { method: 'PUT', body: 'text' });");
+    tool["capabilities"] = json!({ "fetch": true });
+    tool["allowedHosts"] = json!(["127.0.0.1"]);
+    tool["outputSchema"] = json!({});
+    host.publish(&tool).await;
+    let answer = host.call("proxy", &json!({ "url": format!("http://{address}/") })).await.is(201);
+    assert_eq!((answer.header("set-cookie"), answer.header("x-request-cost")), (None, None));
+    let body: Value = answer.json();
+    assert_eq!((&body["method"], &body["body"]), (&json!("PUT"), &json!("text")));
+}
+
+#[tokio::test]
+async fn a_slow_server_is_given_up_when_the_signal_says_so() {
+    let slow = listen(Router::new().route("/", any(std::future::pending::<StatusCode>))).await.to_string();
+    let host = Host::builder().flag("--guard-allow", &slow).start().await;
+    let source = "export default async (req) => {
+        const early = await fetch(req.input.url, { signal: AbortSignal.timeout(50) }).catch((error) => error.name);
+        const late = await fetch(req.input.url).catch((error) => [error.name, error.cause.code]);
+        return { early, late };
+    };";
+    let mut tool = js("patient", 0.0, source);
+    tool["capabilities"] = json!({ "fetch": true });
+    tool["allowedHosts"] = json!(["127.0.0.1"]);
+    tool["limits"] = json!({ "httpWallMs": 500 });
+    host.publish(&tool).await;
+    let body = host.call("patient", &json!({ "url": format!("http://{slow}/") })).await.is(200).json();
+    assert_eq!(body, json!({ "early": "TimeoutError", "late": ["TypeError", "timeout"] }));
 }

@@ -42,7 +42,7 @@ pub use message::{
     Bundle, Checked, Isolation, Language, Load, LoadError, LoadFault, Loaded, LogLevel, LogLine, ProgressMessage, Source, Start, ToHost,
     ToWorker, Work,
 };
-pub use op::{AtomicCheck, AtomicWrite, HeaderFromEnv, OpFailure, OpRequest, OpValue};
+pub use op::{AtomicCheck, AtomicWrite, HeaderFromEnv, OpFailure, OpRequest, OpValue, RedirectMode};
 pub use outcome::{FAILED, Outcome, ReplyBody, STRUCTURED, Spent, StopReason, Thrown, ToolReply, are_blocks};
 pub use schema::{MAX_PROBLEMS, Problem, SchemaFault, Schemas, Side};
 pub use tier::Tier;

@@ -19,6 +19,9 @@ pub const LIST_BYTES: usize = 1 << 20;
 /// Maximum bytes in transit for one call: its requests and their answers. Further requests wait.
 pub const CALL_BYTES: usize = 8 << 20;
 
+/// Maximum bytes of the body of a request that `fetch` sends.
+pub const REQUEST_BODY_BYTES: usize = 1 << 20;
+
 /// Maximum number of concurrent streaming text decoders of one call.
 pub const DECODERS: usize = 256;
 
@@ -96,12 +99,12 @@ limits! {
     progress_messages "progressMessages" = 256, 1_024, "messages", "Messages of ctx.progress in one call; further ones are dropped.";
     progress_per_second "progressPerSecond" = 20, 100, "messages", "Messages of ctx.progress in one second of a call; further ones are dropped.";
     progress_bytes "progressBytes" = 512, 4 * KIB, "bytes", "One message of ctx.progress; the rest is cut off.";
-    ops "ops" = 1_000, 10_000, "ops", "Requests of one call to kv, files, httpGetJson and timers together.";
+    ops "ops" = 1_000, 10_000, "ops", "Requests of one call to kv, files, other servers and timers together.";
     ops_in_flight "opsInFlight" = 8, 32, "ops", "Concurrent requests of one call; further ones wait their turn.";
     timers "timers" = 100, 100, "timers", "Timers of one call that are set at the same time.";
-    http_requests "httpRequests" = 10, 50, "requests", "Uses of httpGetJson in one call.";
-    http_wall_ms "httpWallMs" = 5_000, 30_000, "ms", "Time of one httpGetJson, redirects included.";
-    http_body_bytes "httpBodyBytes" = MIB, 4 * MIB, "bytes", "Body that httpGetJson reads.";
+    http_requests "httpRequests" = 10, 50, "requests", "Uses of fetch and httpGetJson in one call together.";
+    http_wall_ms "httpWallMs" = 5_000, 30_000, "ms", "Time of one fetch or httpGetJson, redirects included.";
+    http_body_bytes "httpBodyBytes" = MIB, 4 * MIB, "bytes", "Body of a response to fetch or httpGetJson.";
     kv_key_bytes "kvKeyBytes" = 512, 512, "bytes", "A key of ctx.kv.";
     kv_value_bytes "kvValueBytes" = 64 * KIB, 256 * KIB, "bytes", "A value of ctx.kv, as JSON.";
     kv_keys "kvKeys" = 10_000, 100_000, "keys", "Keys of one tool.";
@@ -128,6 +131,7 @@ mod tests {
             format!("A message is cut at {} bytes", limits.progress_bytes),
             format!("beyond {} in a second or {} in a call", limits.progress_per_second, limits.progress_messages),
             format!("At most {DECODERS} texts are decoded in pieces at once"),
+            format!("The body of a request has at most {} MiB", REQUEST_BODY_BYTES as u64 / MIB),
         ] {
             assert!(CONTRACT.contains(&sentence), "tool.d.ts does not say: {sentence}");
         }

@@ -108,6 +108,20 @@ macro_rules! ops {
                 /// A secret to send in a header.
                 auth: Option<HeaderFromEnv> = text,
             };
+            /// `fetch`. → [`OpValue::Response`].
+            fetch.send op_fetch Fetch {
+                /// The method.
+                method: String = text,
+                /// The URL.
+                url: String = text,
+                /// Headers that the handler wants to send. The host ignores those that a handler must not set.
+                #[serde(deserialize_with = "bounded_list::<_, _, MAX_HEADERS>")]
+                headers: Vec<(String, String)> = text,
+                /// The body, at most [`REQUEST_BODY_BYTES`](crate::limits::REQUEST_BODY_BYTES). Empty for none.
+                body: Bytes = buffer,
+                /// How to handle a redirect.
+                redirect: RedirectMode = text,
+            };
         }
     };
 }
@@ -177,6 +191,9 @@ const FAILURE_BYTES: u64 = 1 << 10;
 /// Bytes of a file's line in a list.
 const FILE_LINE_BYTES: u64 = 1 << 10;
 
+/// Bytes of a response's head, whose headers have at most 64 KiB before they are JSON.
+const RESPONSE_HEAD_BYTES: u64 = 128 << 10;
+
 impl OpRequest {
     /// Returns how many bytes the host can hold to answer the request, at most [`CALL_BYTES`].
     #[must_use]
@@ -194,6 +211,7 @@ impl OpRequest {
             Self::FileRead { .. } => limits.file_bytes,
             Self::FileList { limit, .. } => page(*limit, FILE_LINE_BYTES),
             Self::HttpGetJson { .. } => limits.http_body_bytes,
+            Self::Fetch { .. } => limits.http_body_bytes.saturating_add(RESPONSE_HEAD_BYTES),
         };
         usize::try_from(bytes).unwrap_or(CALL_BYTES).min(CALL_BYTES)
     }
@@ -243,6 +261,18 @@ pub struct HeaderFromEnv {
     pub env: String,
 }
 
+/// `redirect` of `fetch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum RedirectMode {
+    /// Follow it.
+    #[default]
+    Follow,
+    /// Return it as the response.
+    Manual,
+    /// Fail.
+    Error,
+}
+
 /// The result of an op.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpValue {
@@ -252,6 +282,13 @@ pub enum OpValue {
     Json(Bytes),
     /// Content of a file.
     Bytes(Bytes),
+    /// The response of a server.
+    Response {
+        /// JSON text: `{"status","statusText","url","redirected","headers":[[name,value]]}`.
+        head: Bytes,
+        /// The body.
+        body: Bytes,
+    },
 }
 
 /// Why an op failed. The handler's promise is rejected with a `ToolError` with this `code` and `message`.
@@ -277,6 +314,12 @@ impl OpFailure {
 impl HeapSize for HeaderFromEnv {
     fn heap_size(&self) -> usize {
         self.header.len() + self.env.len()
+    }
+}
+
+impl HeapSize for RedirectMode {
+    fn heap_size(&self) -> usize {
+        0
     }
 }
 
@@ -314,11 +357,17 @@ mod tests {
         let headers = vec![(String::new(), String::new()); 1_000];
         let get = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
         assert_eq!(get.bytes(), own + 1 + 1_000 * size_of::<(String, String)>(), "2 bytes in a frame need more memory");
+        let (method, url) = ("PUT".to_owned(), "u".to_owned());
+        let fetch = OpRequest::Fetch { method, url, headers: vec![], body: "body".into(), redirect: RedirectMode::Follow };
+        assert_eq!(fetch.bytes(), own + 8);
     }
 
     #[test]
     fn answer_has_the_size_of_its_limit() {
         let limits = Limits { http_body_bytes: 100 * MIB as u64, ..Limits::default() };
+        let (method, url, redirect) = ("GET".to_owned(), "u".to_owned(), RedirectMode::Follow);
+        let fetch = OpRequest::Fetch { method, url, headers: vec![], body: Bytes::new(), redirect };
+        assert_eq!(fetch.answer_bytes(&Limits::default()), MIB + (128 << 10));
         let list = |limit| OpRequest::KvList { prefix: String::new(), limit, cursor: None };
         let atomic = |checks: usize, writes: usize| OpRequest::KvAtomic {
             checks: vec![AtomicCheck { key: "k".into(), value: None }; checks],
@@ -334,6 +383,7 @@ mod tests {
             (OpRequest::FileList { prefix: String::new(), limit: 3, cursor: None }, 3 << 10),
             (OpRequest::FileRead { path: "p".into() }, MIB),
             (OpRequest::HttpGetJson { url: "u".into(), headers: vec![], timeout_ms: None, auth: None }, CALL_BYTES),
+            (fetch, CALL_BYTES),
         ] {
             assert_eq!(request.answer_bytes(&limits), bytes, "{request:?}");
         }

@@ -2,7 +2,10 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use tollhouse_protocol::{Limits, OpFailure, OpRequest, StopReason, ToHost, limits::CALL_BYTES};
+use tollhouse_protocol::{
+    Limits, OpFailure, OpRequest, StopReason, ToHost,
+    limits::{CALL_BYTES, REQUEST_BODY_BYTES},
+};
 
 use crate::{budget::Budget, host::Outbox};
 
@@ -68,12 +71,15 @@ impl OpQueue {
 
     /// Queues a request and returns its number.
     pub(crate) fn request(&mut self, request: OpRequest) -> u32 {
-        if matches!(request, OpRequest::HttpGetJson { .. }) {
+        if matches!(request, OpRequest::HttpGetJson { .. } | OpRequest::Fetch { .. }) {
             self.http_requests += 1;
             if self.http_requests > self.limits.http_requests {
-                self.stop_ops("httpGetJson requests", self.limits.http_requests);
+                self.stop_ops("requests to other servers", self.limits.http_requests);
                 return 0;
             }
+        }
+        if matches!(&request, OpRequest::Fetch { body, .. } if body.len() > REQUEST_BODY_BYTES) {
+            return self.refuse("invalid_argument", &format!("the body of a request can have {REQUEST_BODY_BYTES} bytes, and not more"));
         }
         self.add(request, false)
     }

@@ -22,6 +22,7 @@ const NONE: i32 = 0;
 const JSON: i32 = 1;
 const BYTES: i32 = 2;
 const FAILURE: i32 = 3;
+const RESPONSE: i32 = 4;
 
 /// The start of a call, on both clocks.
 #[derive(Debug, Clone, Copy)]
@@ -156,6 +157,10 @@ fn deliver(scope: &mut PinScope<'_, '_>, driver: &Driver, started: Started, numb
         Ok(OpValue::Json(json)) => (JSON, text(scope, &json).map_or(undefined, Into::into), undefined, undefined),
         Ok(OpValue::Bytes(bytes)) => match memory::bytes(scope, bytes.to_vec()) {
             Some(array) => (BYTES, array.into(), undefined, undefined),
+            None => (NONE, undefined, undefined, undefined),
+        },
+        Ok(OpValue::Response { head, body }) => match memory::bytes(scope, body.to_vec()) {
+            Some(array) => (RESPONSE, text(scope, &head).map_or(undefined, Into::into), array.into(), undefined),
             None => (NONE, undefined, undefined, undefined),
         },
         Err(OpFailure { code, message, status }) => {

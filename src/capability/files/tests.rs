@@ -83,7 +83,7 @@ impl Host {
 fn json(value: OpValue) -> Value {
     match value {
         OpValue::Json(json) => serde_json::from_slice(&json).unwrap(),
-        OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
+        OpValue::None | OpValue::Bytes(_) | OpValue::Response { .. } => panic!("expected JSON"),
     }
 }
 

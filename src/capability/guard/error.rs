@@ -27,6 +27,8 @@ pub enum FetchError {
     InsecureCredential,
     #[error("the server redirected more than {MAX_REDIRECTS} times")]
     TooManyRedirects,
+    #[error("the server redirected, and the request allows no redirect")]
+    Redirected,
     #[error("the redirect was rejected: {0}")]
     BadRedirect(String),
     #[error("the server did not complete its answer within {0} ms")]
@@ -37,7 +39,7 @@ pub enum FetchError {
     TooLarge(usize),
     #[error("the server sent more than {0} bytes without completing its answer")]
     Flooded(usize),
-    #[error("the answer is encoded as `{0}`; only gzip and deflate are supported")]
+    #[error("the answer is encoded as `{0}`; only gzip, deflate, br and zstd are supported")]
     Encoded(String),
     #[error("the answer declares {0}, but cannot be decoded")]
     Undecodable(&'static str),
@@ -51,6 +53,7 @@ impl FetchError {
             Self::Forbidden(_) | Self::BadRedirect(_) | Self::InsecureCredential => "forbidden_address",
             Self::HostNotAllowed(_) => "not_granted",
             Self::TooManyRedirects => "too_many_redirects",
+            Self::Redirected => "redirected",
             Self::Timeout(_) => "timeout",
             Self::Unreachable(_) => "unreachable",
             Self::TooLarge(_) => "body_too_large",

@@ -8,9 +8,10 @@ use http_body_util::{BodyExt, Either, Full};
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
     body::Incoming,
+    ext::ReasonPhrase,
     header::{
-        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
-        HeaderValue, LOCATION, USER_AGENT,
+        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
+        CONTENT_LOCATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
     },
 };
 use tollhouse_base::{boxed, offload::run_blocking};
@@ -19,7 +20,7 @@ use url::{Host, Url};
 
 use super::{
     Guard, MAX_REDIRECTS,
-    coding::Coding,
+    coding::{self, Coding},
     error::FetchError,
     limits::HEADER_BYTES,
     meter::{ConnectionMeter, ReadGuard},
@@ -28,8 +29,28 @@ use super::{
 };
 use crate::AllowedHosts;
 
-/// Headers that are sent to another origin after a redirect. All others are dropped.
+/// Headers that are sent to another origin after a redirect of [`Redirects::OfSafeMethods`]. All others are dropped.
 const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];
+
+/// Headers about a body, which are dropped with it (Fetch standard, request-body-header name).
+const OF_BODY: [HeaderName; 4] = [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE];
+
+/// Headers that [`Redirects::Follow`] does not send to another origin.
+const OF_ORIGIN: [HeaderName; 2] = [AUTHORIZATION, COOKIE];
+
+/// How to handle a redirect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Redirects {
+    /// GET and HEAD follow it, and other methods return it.
+    #[default]
+    OfSafeMethods,
+    /// All methods follow it. Method, body and headers change as the Fetch standard says (HTTP-redirect fetch).
+    Follow,
+    /// Return it.
+    Return,
+    /// Fail.
+    Refuse,
+}
 
 /// An additional check of URLs that the guard allows.
 pub trait Hops: Send + Sync {
@@ -41,16 +62,20 @@ pub trait Hops: Send + Sync {
 pub struct Fetch<'a> {
     /// The owner whose share of connections it uses.
     pub owner: &'a str,
-    /// The method. GET and HEAD follow redirects, others do not.
+    /// The method. Default: GET.
     pub method: Method,
+    /// How to handle a redirect. Default: follow it after GET and HEAD.
+    pub redirects: Redirects,
     /// The URL. It is checked first.
     pub url: &'a str,
-    /// Headers, sent unchanged but never to another origin than the URL's.
+    /// Headers, sent unchanged. `redirects` decides which of them go to another origin than the URL's.
     pub headers: HeaderMap,
     /// A header that contains a secret. It is sent only over https or to a loopback address that the operator exempted,
     /// and never to another origin than the URL's.
     pub credential: Option<(HeaderName, HeaderValue)>,
     pub body: Option<Bytes>,
+    /// Whether the server may compress the body of its response. Default: no, but it is decoded anyway.
+    pub takes_compressed: bool,
     /// Hosts that the URL and every redirect must match. `None` allows any public host.
     pub hosts: Option<&'a AllowedHosts>,
     /// An additional check of the URL and every redirect. Default: none.
@@ -72,10 +97,12 @@ impl<'a> Fetch<'a> {
         Self {
             owner: HOST,
             method: Method::GET,
+            redirects: Redirects::default(),
             url,
             headers: HeaderMap::new(),
             credential: None,
             body: None,
+            takes_compressed: false,
             hosts: None,
             hops: None,
             wall,
@@ -86,18 +113,64 @@ impl<'a> Fetch<'a> {
     }
 }
 
+impl Fetch<'_> {
+    fn follows(&self) -> bool {
+        match self.redirects {
+            Redirects::OfSafeMethods => self.method == Method::GET || self.method == Method::HEAD,
+            Redirects::Follow => true,
+            Redirects::Return | Redirects::Refuse => false,
+        }
+    }
+
+    /// Changes the request for the target of a redirect.
+    fn redirect(&mut self, status: StatusCode, leaves_origin: bool) {
+        if leaves_origin {
+            self.credential = None;
+        }
+        if self.redirects != Redirects::Follow {
+            if leaves_origin {
+                self.headers = TRAVELLING.iter().filter_map(|name| Some((name.clone(), self.headers.get(name)?.clone()))).collect();
+            }
+            return;
+        }
+        let becomes_get = match status.as_u16() {
+            301 | 302 => self.method == Method::POST,
+            303 => self.method != Method::GET && self.method != Method::HEAD,
+            _ => false,
+        };
+        if becomes_get {
+            (self.method, self.body) = (Method::GET, None);
+        }
+        for name in OF_BODY.iter().filter(|_| becomes_get).chain(OF_ORIGIN.iter().filter(|_| leaves_origin)) {
+            self.headers.remove(name);
+        }
+    }
+}
+
 /// A response, whatever its status.
 #[derive(Debug, Clone)]
 pub struct Fetched {
+    /// The URL that answered, after redirects.
     pub url: Url,
+    /// Whether a redirect led there.
+    pub is_redirected: bool,
     pub status: StatusCode,
+    /// The reason phrase, unless it is the usual one of the status.
+    pub reason: Option<Bytes>,
     pub headers: HeaderMap,
     /// The body, up to the limit or to the point where it was enough.
     pub body: Bytes,
 }
 
+impl Fetched {
+    /// Creates an empty response of `url` with status 200.
+    pub fn empty(url: Url) -> Self {
+        Self { url, is_redirected: false, status: StatusCode::OK, reason: None, headers: HeaderMap::new(), body: Bytes::new() }
+    }
+}
+
 impl Guard {
-    /// Performs a request. GET and HEAD follow redirects, other methods return them.
+    /// Performs a request.
     ///
     /// # Errors
     ///
@@ -117,23 +190,25 @@ impl Guard {
         if let Some(reason) = request.hops.and_then(|hops| hops.refusal(&url)) {
             return Err(FetchError::Forbidden(reason.to_owned()));
         }
-        let follows = request.method == Method::GET || request.method == Method::HEAD;
-        for _ in 0..=MAX_REDIRECTS {
+        for hop in 0..=MAX_REDIRECTS {
             let (response, _reading) = match &request.recorded {
                 None => self.send(&url, &request).await.map(|(response, reading)| (response.map(Either::Left), Some(reading)))?,
-                Some(recorded) => (recorded.take(&url).ok_or_else(not_recorded)?.map(Either::Right), None),
+                Some(recorded) => (recorded.take(&request.method, &url).ok_or_else(not_recorded)?.map(Either::Right), None),
             };
-            let Some(location) = response.headers().get(LOCATION).filter(|_| follows && is_redirect(response.status())) else {
-                return read(url, response, request.body_bytes, request.enough).await;
+            let status = response.status();
+            if is_redirect(status) && request.redirects == Redirects::Refuse {
+                return Err(FetchError::Redirected);
+            }
+            let follows = is_redirect(status) && request.follows();
+            let Some(location) = response.headers().get(LOCATION).filter(|_| follows) else {
+                let fetched = read(url, response, request.body_bytes, request.enough).await?;
+                return Ok(Fetched { is_redirected: hop > 0, ..fetched });
             };
             let next = self.redirected(&url, location, request.hosts)?;
             if let Some(reason) = request.hops.and_then(|hops| hops.refusal(&next)) {
                 return Err(FetchError::BadRedirect(format!("it leads to {reason}")));
             }
-            if next.origin() != url.origin() {
-                request.credential = None;
-                request.headers = TRAVELLING.iter().filter_map(|name| Some((name.clone(), request.headers.get(name)?.clone()))).collect();
-            }
+            request.redirect(status, next.origin() != url.origin());
             url = next;
         }
         Err(FetchError::TooManyRedirects)
@@ -173,7 +248,7 @@ impl Guard {
         if !self.keeps(request.owner, url) {
             headers.append(CONNECTION, HeaderValue::from_static("close"));
         }
-        headers.append(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.append(ACCEPT_ENCODING, HeaderValue::from_static(if request.takes_compressed { coding::ACCEPTED } else { "identity" }));
         let mut sending = Request::new(Full::new(request.body.clone().unwrap_or_default()));
         (*sending.method_mut(), *sending.uri_mut(), *sending.headers_mut()) = (request.method.clone(), to, headers);
         let client = self.0.exempt.as_ref().filter(|_| self.is_exempt(url)).unwrap_or(&self.0.public);
@@ -213,6 +288,7 @@ async fn read(
     enough: Option<fn(&[u8]) -> bool>,
 ) -> Result<Fetched, FetchError> {
     let (head, mut incoming) = response.into_parts();
+    let reason = head.extensions.get::<ReasonPhrase>().map(|reason| Bytes::copy_from_slice(reason.as_bytes()));
     let (status, mut headers) = (head.status, head.headers);
     let coding = Coding::of(&headers)?;
     // Only an unencoded body can be examined in part.
@@ -235,11 +311,12 @@ async fn read(
     let mut body = body.freeze();
     if coding != Coding::Identity {
         // Decoding takes as long as the size that the body may expand to.
-        body = run_blocking(limit.min(body.len().saturating_mul(INFLATES)), || coding.decode(&body, limit)).await?;
+        let max_len = if coding.is_deflate() { body.len().saturating_mul(INFLATES) } else { limit };
+        body = run_blocking(limit.min(max_len), || coding.decode(&body, limit)).await?;
         headers.remove(CONTENT_ENCODING);
         headers.remove(CONTENT_LENGTH);
     }
-    Ok(Fetched { url, status, headers, body })
+    Ok(Fetched { status, reason, headers, body, ..Fetched::empty(url) })
 }
 
 /// Approximate maximum expansion factor of deflate.

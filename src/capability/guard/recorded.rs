@@ -5,13 +5,15 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{HeaderMap, Response, StatusCode};
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use tollhouse_base::lock::Lock;
 use url::Url;
 
 /// A response for one request.
 #[derive(Debug, Clone)]
 pub struct RecordedAnswer {
+    /// The method that it answers.
+    pub method: Method,
     /// The exact URL that it answers.
     pub url: Url,
     pub status: StatusCode,
@@ -19,7 +21,8 @@ pub struct RecordedAnswer {
     pub body: Bytes,
 }
 
-/// Recorded responses, each used once. Several for one URL are used in order. A URL without a response is unreachable.
+/// Recorded responses, each used once. Several for one method and URL are used in order. A URL without a response is
+/// unreachable.
 #[derive(Debug, Default)]
 pub struct RecordedAnswers(Lock<Vec<RecordedAnswer>>);
 
@@ -28,14 +31,15 @@ impl RecordedAnswers {
         Self(Lock::new(answers))
     }
 
-    pub fn remaining(&self) -> Vec<Url> {
-        self.0.lock().iter().map(|answer| answer.url.clone()).collect()
+    /// Returns the method and the URL of each response that was not used.
+    pub fn remaining(&self) -> Vec<(Method, Url)> {
+        self.0.lock().iter().map(|answer| (answer.method.clone(), answer.url.clone())).collect()
     }
 
-    pub(super) fn take(&self, url: &Url) -> Option<Response<Full<Bytes>>> {
+    pub(super) fn take(&self, method: &Method, url: &Url) -> Option<Response<Full<Bytes>>> {
         let mut answers = self.0.lock();
         let RecordedAnswer { status, headers, body, .. } =
-            answers.iter().position(|answer| answer.url == *url).map(|at| answers.remove(at))?;
+            answers.iter().position(|answer| answer.method == *method && answer.url == *url).map(|at| answers.remove(at))?;
         let mut response = Response::new(Full::new(body));
         (*response.status_mut(), *response.headers_mut()) = (status, headers);
         Some(response)

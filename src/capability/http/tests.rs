@@ -70,7 +70,7 @@ impl Caller {
         let GetJson { url, headers, timeout_ms, auth } = request;
         match outgoing.get(url.to_owned(), headers.to_vec(), timeout_ms, auth.cloned()).await? {
             OpValue::Json(json) => Ok(json),
-            OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
+            OpValue::None | OpValue::Bytes(_) | OpValue::Response { .. } => panic!("expected JSON"),
         }
     }
 

@@ -55,7 +55,7 @@ fn text(value: &OpValue) -> Option<Value> {
     match value {
         OpValue::None => None,
         OpValue::Json(json) => Some(serde_json::from_slice(json).unwrap()),
-        OpValue::Bytes(_) => panic!("kv answers no bytes"),
+        OpValue::Bytes(_) | OpValue::Response { .. } => panic!("kv answers no bytes"),
     }
 }
 

@@ -35,6 +35,10 @@ pub struct MasterKey {
     bytes: Zeroizing<[u8; KEY_BYTES]>,
 }
 
+/// Names of the settings with keys, for errors that put them between backticks.
+const CURRENT: &str = "TOLLHOUSE_MASTER_KEY_FILE` or `TOLLHOUSE_MASTER_KEY";
+const OLD: &str = "TOLLHOUSE_MASTER_KEY_OLD";
+
 /// The available keys, the current one first.
 #[derive(Debug, Clone)]
 pub struct Keyring {
@@ -119,7 +123,7 @@ impl Keyring {
             Err(KeyError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let old = old.map(|old| parse_list(old, "TOLLHOUSE_MASTER_KEY_OLD")).transpose()?.unwrap_or_default();
+        let old = old.map(|old| parse_list(old, OLD)).transpose()?.unwrap_or_default();
         let Some(current) = current else {
             let stored = match stored {
                 Some(keys) => keys,
@@ -131,8 +135,19 @@ impl Keyring {
             };
             return Ok(Self { keys: distinct(stored.into_iter().chain(old)), file: Some(file.to_owned()) });
         };
-        let given = parse_list(current, "TOLLHOUSE_MASTER_KEY_FILE` or `TOLLHOUSE_MASTER_KEY")?;
+        let given = parse_list(current, CURRENT)?;
         Ok(Self { keys: distinct(given.into_iter().chain(old).chain(stored.unwrap_or_default())), file: None })
+    }
+
+    /// Checks keys from settings without opening a file.
+    ///
+    /// # Errors
+    ///
+    /// A malformed key.
+    pub fn check(current: Option<&str>, old: Option<&str>) -> Result<(), KeyError> {
+        old.map(|old| parse_list(old, OLD)).transpose()?;
+        current.map(|current| parse_list(current, CURRENT)).transpose()?;
+        Ok(())
     }
 
     /// Returns the key that encrypts.

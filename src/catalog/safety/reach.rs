@@ -1,9 +1,9 @@
-//! Finds the members of `ctx` with a capability that a source uses, with the line of the first use.
+//! Finds the members of `ctx` and the globals with a capability that a source uses, with the line of the first use.
 //!
 //! This is advice for publishers and no access control: each op of a call is checked when it
 //! happens. A `ctx` under other names, or passed to a function, is not followed.
 //!
-//! Also finds what works in a Worker of Cloudflare, but not here: `ctx.waitUntil`, and a third parameter.
+//! Also finds what works in a Worker of Cloudflare, but not here: `ctx.waitUntil`, bindings, and a third parameter.
 
 use tollhouse_base::lexer::Kind;
 use tollhouse_tool::Capability;
@@ -13,7 +13,7 @@ use super::code::Code;
 /// Maximum tokens of a handler's parameters.
 const PARAMETER_TOKENS: usize = 256;
 
-/// A use of a member of `ctx`, or of `console`.
+/// A use of a member of `ctx`, of `console`, or of `fetch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextMember {
     /// The name in the source.
@@ -27,6 +27,9 @@ pub struct ContextMember {
 /// The global that writes to the log.
 const CONSOLE: &str = "console";
 
+/// The global that sends requests.
+const FETCH: &str = "fetch";
+
 /// Names of the global object.
 const GLOBAL: [&str; 2] = ["globalThis", "self"];
 
@@ -34,9 +37,10 @@ const GLOBAL: [&str; 2] = ["globalThis", "self"];
 pub fn reaches(source: &str) -> Vec<ContextMember> {
     let code = Code::new(source);
     let context = code.context();
+    let has_own_fetch = (0..code.tokens.len()).any(|at| code.declares_fetch(at));
     let mut found: Vec<ContextMember> = Vec::new();
     for at in 0..code.tokens.len() {
-        let Some((name, capability)) = code.reach(at, &context) else { continue };
+        let Some((name, capability)) = code.reach(at, &context).filter(|(name, _)| *name != FETCH || !has_own_fetch) else { continue };
         if found.iter().all(|reach| reach.name != name) {
             let line = code.line(at);
             found.push(ContextMember { name, capability, line });
@@ -62,6 +66,8 @@ pub enum WorkersHabit {
     ThirdParameter,
     /// `ctx.waitUntil`, which does not exist.
     WaitUntil,
+    /// `env.COUNTS`, where `env` is the second parameter. No member of `ctx` has such a name.
+    Binding,
 }
 
 /// Returns the habits in `source`, each with the line of its first occurrence, from 1.
@@ -78,7 +84,7 @@ pub fn workers_habits(source: &str) -> Vec<(WorkersHabit, usize)> {
         code.is(*at, "waitUntil") && dots > 0 && code.before(*at, dots + 1) == context && code.before(*at, dots + 2) != "."
     };
     let waits = (0..code.tokens.len()).find(waits);
-    let found = [(WorkersHabit::ThirdParameter, third), (WorkersHabit::WaitUntil, waits)];
+    let found = [(WorkersHabit::ThirdParameter, third), (WorkersHabit::WaitUntil, waits), (WorkersHabit::Binding, code.binding())];
     found.into_iter().filter_map(|(habit, at)| Some((habit, code.line(at?)))).collect()
 }
 
@@ -114,13 +120,25 @@ impl<'s> Code<'s> {
     /// Returns the third parameter of an exported function. Arguments of a call, as in `export default wrap(a, b, c)`,
     /// are not parameters.
     fn third_parameter(&self) -> Option<usize> {
+        let third = self.behind_commas(self.parameters()?, 2)?;
+        (!self.is(third, ")")).then_some(third)
+    }
+
+    /// Returns the bracket before the parameters of an exported function.
+    fn parameters(&self) -> Option<usize> {
         let (begins, open) = self.export()?;
         let begins = if self.is(begins, "async") { begins + 1 } else { begins };
-        if open > begins && !self.is(begins, "function") {
-            return None;
-        }
-        let third = self.behind_commas(open, 2)?;
-        (!self.is(third, ")")).then_some(third)
+        (open == begins || self.is(begins, "function")).then_some(open)
+    }
+
+    /// Returns the first use of a member of `env` in capitals, if the second parameter has this name.
+    fn binding(&self) -> Option<usize> {
+        self.behind_comma(self.parameters()?).filter(|second| self.is(*second, "env"))?;
+        (0..self.tokens.len()).find(|at| {
+            let (dots, name) = (self.dots_before(*at), self.text(*at));
+            let in_capitals = name.len() > 1 && name.chars().all(|char| matches!(char, 'A'..='Z' | '0'..='9' | '_'));
+            in_capitals && dots > 0 && self.before(*at, dots + 1) == "env" && self.before(*at, dots + 2) != "."
+        })
     }
 
     /// Returns the token after the first comma between `open` and its closing bracket.
@@ -156,6 +174,9 @@ impl<'s> Code<'s> {
         let of_something = self.before(at, 1) == ".";
         if text == CONSOLE {
             return self.is_console(at).then_some((CONSOLE, Capability::Logs));
+        }
+        if text == FETCH {
+            return self.calls_fetch(at).then_some((FETCH, Capability::Fetch));
         }
         let (name, capability) = member(text)?;
         let used = match context {
@@ -201,6 +222,20 @@ impl<'s> Code<'s> {
         !is_key && before(1) != "typeof"
     }
 
+    /// Returns whether the word at `at` calls the global `fetch`, and does not define a method of that name.
+    fn calls_fetch(&self, at: usize) -> bool {
+        let dots = self.dots_before(at);
+        if dots > 0 && !(GLOBAL.contains(&self.before(at, dots + 1)) && self.before(at, dots + 2) != ".") {
+            return false;
+        }
+        self.is(at + 1, "(") && !matches!(self.before(at, 1), "{" | "," | "async" | "function" | "*" | "new" | "get" | "set")
+    }
+
+    /// Returns whether the source gives the name `fetch` to something of its own at `at`.
+    fn declares_fetch(&self, at: usize) -> bool {
+        self.is(at, FETCH) && matches!(self.before(at, 1), "function" | "const" | "let" | "var" | "class" | "import")
+    }
+
     /// Returns the number of tokens of the `.` or `?.` before the word at `at`.
     fn dots_before(&self, at: usize) -> usize {
         match (self.before(at, 1), self.before(at, 2)) {
@@ -221,8 +256,10 @@ impl<'s> Code<'s> {
 
 /// Returns the member of `ctx` with this name, if it needs a capability.
 fn member(text: &str) -> Option<(&'static str, Capability)> {
-    let capability = Capability::ALL.iter().find(|capability| capability.row().member == text)?;
-    Some((capability.row().member, *capability))
+    Capability::ALL.iter().find_map(|capability| {
+        let name = capability.row().member.strip_prefix("ctx.").filter(|name| *name == text)?;
+        Some((name, *capability))
+    })
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(120);
 /// Maximum silence of a stream. A quiet stream sends a comment every 15 s.
 pub(crate) const SILENCE: Duration = Duration::from_secs(45);
 
+/// The hint if there is no connection to the host.
+pub(crate) const NO_CONNECTION: &str = "nothing was sent; start the host, or choose another with --url";
+
 /// The user agent. The host records it as the origin of a version.
 const AGENT: &str = concat!("tollhouse/", env!("CARGO_PKG_VERSION"));
 
@@ -257,7 +260,7 @@ impl PendingRequest<'_> {
             Answer::of(response).await
         };
         request.await.map_err(|error| match error.exit {
-            Exit::Unavailable if is_change && error.reported.is_empty() => {
+            Exit::Unavailable if is_change && !error.is_unsent && error.reported.is_empty() => {
                 error.more(["it is unknown whether the change was made".to_owned()])
             }
             _ => error,
@@ -294,7 +297,10 @@ impl PendingRequest<'_> {
         if let Some(body) = self.body {
             request = request.body(body);
         }
-        request.send().await.map_err(|error| is_unavailable(&error))
+        request.send().await.map_err(|error| {
+            let missing = is_unavailable(&error);
+            if error.is_connect() { Error { is_unsent: true, ..missing }.hint(NO_CONNECTION) } else { missing }
+        })
     }
 }
 

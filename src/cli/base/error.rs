@@ -41,6 +41,8 @@ pub(crate) struct Error {
     pub(crate) is_sentence: bool,
     /// The host's `error` object, if it sent one.
     pub(crate) reported: Box<Map<String, Value>>,
+    /// Whether there was no connection, so that nothing was sent.
+    pub(crate) is_unsent: bool,
     /// Set if the error output is closed: nothing is printed, and the process exits with this code.
     pub(crate) silent: Option<u8>,
 }
@@ -65,7 +67,16 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), more: vec![], hint: None, is_sentence: false, reported: Box::default(), silent: None }
+        Self {
+            exit,
+            message: message.into(),
+            more: vec![],
+            hint: None,
+            is_sentence: false,
+            reported: Box::default(),
+            is_unsent: false,
+            silent: None,
+        }
     }
 
     pub(crate) fn refused(message: impl Into<String>) -> Self {

@@ -129,11 +129,7 @@ fn kind_of_money(ours: MoneyKind, theirs: MoneyKind) -> Finding {
         return Finding::ok("database", format!("the store contains {theirs}, as the settings say"));
     }
     let text = format!("the store contains {theirs}, and the settings are for {ours}, so the host does not start");
-    Finding::fail(
-        "database",
-        text,
-        "set TOLLHOUSE_STORE to another database, or TOLLHOUSE_FACILITATOR to a facilitator for this store's kind of money",
-    )
+    Finding::fail("database", text, format!("set TOLLHOUSE_STORE to another database; or, for this store, {}", theirs.settings()))
 }
 
 /// Warns of an untrusted proxy, as far as the settings reveal one. Invalid settings are reported elsewhere.

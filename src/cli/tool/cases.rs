@@ -156,9 +156,12 @@ impl Case {
         let error = &body["error"];
         let requested = self.fields.get("status").cloned().unwrap_or_else(|| json!(200));
         if !one_of(&requested, &json!(reply.status)) {
-            let message = error["message"].as_str();
-            let reported = message.map(|message| format!(": {} ({})", first(message, 200), error["code"].as_str().unwrap_or_default()));
-            return Some(format!("expected {requested}, got {}{}", reply.status, reported.unwrap_or_default()));
+            let reported = match error["message"].as_str() {
+                Some(message) => format!(": {} ({})", first(message, 200), error["code"].as_str().unwrap_or_default()),
+                None if body.is_null() || body == "" => String::new(),
+                None => format!(": {}", first(&on_one_line(&body), 200)),
+            };
+            return Some(format!("expected {requested}, got {}{reported}", reply.status));
         }
         if self.output_schema().is_some() {
             return mismatch;

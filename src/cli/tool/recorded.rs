@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use reqwest::{
-    StatusCode, Url,
+    Method, StatusCode, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::Value;
 use tollhouse_capability::guard::RecordedAnswer;
 
 /// Members that a response may have.
-const MEMBERS: [&str; 4] = ["url", "status", "headers", "json"];
+const MEMBERS: [&str; 6] = ["method", "url", "status", "headers", "json", "text"];
 
 /// Reads the responses in their order.
 ///
@@ -26,6 +26,11 @@ fn answer(message: &Value) -> Result<RecordedAnswer, String> {
     if let Some(odd) = members.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
         return Err(format!("an answer in `http` cannot have `{odd}`; its fields are {}", MEMBERS.join(", ")));
     }
+    let method = match message.get("method") {
+        None => Some(Method::GET),
+        Some(method) => method.as_str().and_then(|method| Method::from_bytes(method.as_bytes()).ok()),
+    };
+    let method = method.ok_or("a `method` in `http` must be the name of a method")?;
     let url = message["url"].as_str().ok_or("an answer in `http` needs a `url`")?;
     let url = Url::parse(url).map_err(|error| format!("a `url` in `http` is not valid: {error}"))?;
     let status = match message.get("status") {
@@ -33,13 +38,18 @@ fn answer(message: &Value) -> Result<RecordedAnswer, String> {
         Some(status) => status.as_u64().and_then(|status| u16::try_from(status).ok()).and_then(|status| StatusCode::from_u16(status).ok()),
     };
     let status = status.filter(|status| !status.is_informational()).ok_or("a `status` in `http` must be a number from 200 to 999")?;
-    let body = message.get("json").map(|json| Bytes::from(json.to_string())).unwrap_or_default();
+    let (body, kind) = match (message.get("json"), message.get("text")) {
+        (None, None) => (Bytes::new(), None),
+        (Some(json), None) => (Bytes::from(json.to_string()), Some("application/json")),
+        (None, Some(Value::String(text))) => (Bytes::from(text.clone()), Some("text/plain;charset=UTF-8")),
+        (None, Some(_)) => return Err("a `text` in `http` must be a string".to_owned()),
+        (Some(_), Some(_)) => return Err("an answer in `http` cannot have both `json` and `text`".to_owned()),
+    };
     let headers = match message.get("headers") {
         Some(headers) => headers_of(headers)?,
-        None if body.is_empty() => HeaderMap::new(),
-        None => HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]),
+        None => kind.map(|kind| (CONTENT_TYPE, HeaderValue::from_static(kind))).into_iter().collect(),
     };
-    Ok(RecordedAnswer { url, status, headers, body })
+    Ok(RecordedAnswer { method, url, status, headers, body })
 }
 
 fn headers_of(message: &Value) -> Result<HeaderMap, String> {
@@ -77,6 +87,14 @@ mod tests {
     }
 
     #[test]
+    fn recorded_response_answers_a_method_and_can_be_text() {
+        let read = answers(&json!([{ "url": "https://a.example", "method": "POST", "text": "done" }])).unwrap();
+        assert_eq!((&read[0].method, &*read[0].body), (&Method::POST, &b"done"[..]));
+        assert_eq!(read[0].headers[CONTENT_TYPE], "text/plain;charset=UTF-8");
+        assert_eq!(answers(&json!([{ "url": "https://a.example" }])).unwrap()[0].method, Method::GET);
+    }
+
+    #[test]
     fn malformed_recorded_response_is_rejected() {
         for (message, reported) in [
             (json!({}), "a list"),
@@ -84,6 +102,10 @@ mod tests {
             (json!([{ "body": 1 }]), "cannot have `body`"),
             (json!([{}]), "needs a `url`"),
             (json!([{ "url": "/relative" }]), "is not valid"),
+            (json!([{ "url": "https://a.example", "method": "a b" }]), "a method"),
+            (json!([{ "url": "https://a.example", "method": 1 }]), "a method"),
+            (json!([{ "url": "https://a.example", "text": 1 }]), "a string"),
+            (json!([{ "url": "https://a.example", "text": "a", "json": 1 }]), "cannot have both"),
             (json!([{ "url": "https://a.example", "status": 101 }]), "from 200"),
             (json!([{ "url": "https://a.example", "status": "200" }]), "from 200"),
             (json!([{ "url": "https://a.example", "headers": [] }]), "an object"),

@@ -119,10 +119,13 @@ fn network_of_tests_beside_a_main_one_is_refused() {
         let message = on(networks, FacilitatorKind::Http).unwrap_err().to_string();
         assert!(message.contains("is a test network") && message.contains("`TOLLHOUSE_NETWORK`"), "{message}");
     }
-    for networks in ["base,polygon,solana", "base-sepolia,solana-devnet"] {
-        assert!(on(networks, FacilitatorKind::Http).is_ok(), "{networks}");
+    for (networks, facilitator, kind) in [
+        ("base,polygon,solana", FacilitatorKind::Http, MoneyKind::Real),
+        ("base-sepolia,solana-devnet", FacilitatorKind::Http, MoneyKind::Test),
+        ("base,base-sepolia", FacilitatorKind::Simulated, MoneyKind::Simulated),
+    ] {
+        assert_eq!(on(networks, facilitator).unwrap().kind(), kind, "{networks}");
     }
-    assert!(on("base,base-sepolia", FacilitatorKind::Simulated).is_ok(), "all of it is play money");
 }
 
 #[test]

@@ -20,6 +20,9 @@ use crate::Operation;
 
 static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs");
 
+/// The page whose file is outside `docs/`, because platforms for code look for it there.
+const SECURITY: (&str, &str) = ("security", include_str!("../../../SECURITY.md"));
+
 /// The subjects of operations, with a description. The page of each is named `api-SUBJECT`.
 const SUBJECTS: &[(&str, &str)] = &[
     ("tools", "Find and call tools, over HTTP and MCP."),
@@ -79,8 +82,11 @@ pub(super) fn pages(rows: &[Operation], base: &str) -> Vec<Page> {
     [index].into_iter().chain(drafts).map(|draft| draft.page(base)).collect()
 }
 
-/// Returns the text of a file below `docs/`.
+/// Returns the text of a file below `docs/`, or of the security policy.
 fn file(folder: &str, name: &str) -> Option<&'static str> {
+    if folder.is_empty() && name == SECURITY.0 {
+        return Some(SECURITY.1);
+    }
     let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     FILES.get_file(format!("{folder}{name}.md"))?.contents_utf8()
 }

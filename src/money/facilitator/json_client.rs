@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, RequestBuilder, StatusCode, header::HeaderMap, redirect};
+use reqwest::{Client, RequestBuilder, StatusCode, Url, header::HeaderMap, redirect};
 use serde_json::Value;
 use tollhouse_base::error_chain::full_message;
 use tollhouse_telemetry as telemetry;
@@ -29,6 +29,11 @@ pub(crate) enum HttpAnswer {
     Nothing(String),
     /// The answer exceeds the maximum size.
     TooLarge(String),
+}
+
+/// Parses a URL to which a [`JsonClient`] can send requests. Such a URL has a host.
+pub(crate) fn web_url(text: &str) -> Option<Url> {
+    Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
 }
 
 impl JsonClient {

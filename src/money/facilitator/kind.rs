@@ -96,6 +96,27 @@ impl Facilitators {
 }
 
 impl FacilitatorSite<'_> {
+    /// Checks the form of its URLs, its credentials and `gas_key`, as far as it uses them. Sends no request.
+    ///
+    /// # Errors
+    ///
+    /// Those with which [`Facilitators::start`] would fail.
+    pub fn check(&self, gas_key: Option<&str>) -> Result<(), ConfigError> {
+        if self.kind == FacilitatorKind::Http {
+            self.access.check(self.url.unwrap_or_default())?;
+        }
+        if self.kind != FacilitatorKind::Simulated
+            && self.network.chain_id().is_some()
+            && let Some(url) = self.rpc_url
+        {
+            Node::parse_url(url)?;
+        }
+        if self.kind.sends_transactions() {
+            signer_of(gas_key.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
     fn start(&self, with: &FacilitatorParts<'_>, ledger: Option<&Arc<Ledger>>) -> Result<Arc<dyn Facilitator>, ConfigError> {
         let clock = with.clock.clone();
         Ok(match (self.kind, ledger) {

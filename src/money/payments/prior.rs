@@ -103,6 +103,7 @@ impl Payments {
     }
 
     /// Returns what a payment that is not unspent has bought for its sender.
+    #[boxed]
     pub(super) async fn bought_by(&self, id: PaymentId, record: PaymentRecord) -> Result<SeenPayment, Refusal> {
         let on_credit = record.is_on_credit();
         match self.bought(&id, record).await? {

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::time::timeout;
 use tollhouse_api::SettlementLoss;
-use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_base::{boxed, clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Durability, Row, StoreError, update};
 use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
 
@@ -98,6 +98,7 @@ impl Payments {
         }
     }
 
+    #[boxed]
     async fn find(&self, network: &'static Network, undone: &Undone) -> Result<(), StoreError> {
         let signed = &undone.value.settlement.signed;
         let read = OfferedX402::from_parts(signed.version, signed.payload.clone(), signed.requirements.clone());

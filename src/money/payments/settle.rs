@@ -87,6 +87,7 @@ impl Payments {
         }
     }
 
+    #[boxed]
     async fn settle_x402(
         &self,
         admission: &mut Admission,
@@ -387,7 +388,8 @@ impl Payments {
     }
 
     /// Applies an outcome to a payment that is settling, or returns the outcome of one that has already ended.
-    pub(super) async fn end_batch<'a>(
+    #[boxed]
+    pub(super) async fn end_batch<'a: 'async_recursion>(
         &self,
         mut tx: Tx<'a>,
         id: &PaymentId,

@@ -86,10 +86,18 @@ impl ReceiptSigner {
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
     }
 
+    /// Checks the form of a key in PEM.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Invalid`].
+    pub fn check_pem(pem: &str) -> Result<(), KeyError> {
+        signing_key(pem).map(drop)
+    }
+
     /// Uses a key in PEM, with the former public keys in the data folder.
     pub fn from_pem(pem: &str, folder: &Path) -> Result<Self, KeyError> {
-        let key = SigningKey::from_pkcs8_pem(pem.trim()).map_err(|_| KeyError::Invalid)?;
-        Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
+        Ok(Self::new(signing_key(pem)?, read_retired(&folder.join(RETIRED_FILE))?))
     }
 
     /// Returns whether the key with this id is a former key.
@@ -261,6 +269,10 @@ fn read_key(path: &Path) -> Result<SigningKey, KeyError> {
     }
     let text = Zeroizing::new(io::read_to_string(file).map_err(io)?);
     SigningKey::from_pkcs8_pem(&text).map_err(|_| KeyError::Malformed(path.to_owned()))
+}
+
+fn signing_key(pem: &str) -> Result<SigningKey, KeyError> {
+    SigningKey::from_pkcs8_pem(pem.trim()).map_err(|_| KeyError::Invalid)
 }
 
 fn read_retired(path: &Path) -> Result<Vec<VerifyingKey>, KeyError> {

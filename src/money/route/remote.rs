@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     ConfigError, checked_address,
-    facilitator::json_client::{HttpAnswer, JsonClient},
+    facilitator::json_client::{HttpAnswer, JsonClient, web_url},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -108,7 +108,21 @@ impl RemoteRoutes {
     ///
     /// An invalid URL, a key that is not a valid header value, or no HTTP client.
     pub fn new(url: &str, key: Option<&str>) -> Result<Self, ConfigError> {
-        let mut base = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "https" | "http")).ok_or(ConfigError::RoutesUrl)?;
+        let (url, key) = Self::parse(url, key)?;
+        Ok(Self { url, key, poster: JsonClient::new()? })
+    }
+
+    /// Checks the form of the URL and the key.
+    ///
+    /// # Errors
+    ///
+    /// An invalid URL, or a key that is not a valid header value.
+    pub fn check(url: &str, key: Option<&str>) -> Result<(), ConfigError> {
+        Self::parse(url, key).map(drop)
+    }
+
+    fn parse(url: &str, key: Option<&str>) -> Result<(Url, HeaderMap), ConfigError> {
+        let mut base = web_url(url).ok_or(ConfigError::RoutesUrl)?;
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
@@ -118,7 +132,7 @@ impl RemoteRoutes {
             value.set_sensitive(true);
             headers.insert(&KEY, value);
         }
-        Ok(Self { url: base.join("quote/toAmount").map_err(|_| ConfigError::RoutesUrl)?, key: headers, poster: JsonClient::new()? })
+        Ok((base.join("quote/toAmount").map_err(|_| ConfigError::RoutesUrl)?, headers))
     }
 
     async fn ask(&self, request: &QuoteQuery<'_>, due: &AmountDue) -> Result<Value, RouteError> {

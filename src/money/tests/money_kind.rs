@@ -1,9 +1,9 @@
-//! A store has one kind of money, and hosts of the other kind do not start.
+//! A store has one kind of money, and hosts of another kind do not start.
 
 use super::*;
 use crate::{MoneyKind, MoneyKindError, check_kind, kind_in_use, settle_kind};
 
-use MoneyKind::{Real, Simulated};
+use MoneyKind::{Real, Simulated, Test};
 
 /// Returns a host of an empty store that others can use too. It has no lease.
 fn shared() -> Fixture {
@@ -32,6 +32,16 @@ fn is_refused(result: Result<(), MoneyKindError>) -> bool {
     }
 }
 
+/// Returns a host of a store that contains a credit, and money of `kind`.
+async fn with_money_of(kind: MoneyKind) -> Fixture {
+    let fixture = Fixture::over(Arc::new(MemoryStore::new()));
+    starts(&fixture, kind).await.unwrap();
+    let mut batch = Batch::new();
+    batch.writes.push(Write { space: Space::Credits, key: b"crd_1".to_vec(), value: Some(vec![0]) });
+    batch.commit(&*fixture.store, Durability::Durable).await.unwrap();
+    fixture
+}
+
 #[tokio::test]
 async fn store_with_play_money_refuses_hosts_that_take_real_money() {
     for fixture in [Fixture::over(Arc::new(MemoryStore::new())), shared()] {
@@ -52,20 +62,30 @@ async fn store_with_play_money_refuses_hosts_that_take_real_money() {
 
 #[tokio::test]
 async fn store_with_real_money_refuses_hosts_that_take_play_money() {
-    let fixture = Fixture::over(Arc::new(MemoryStore::new()));
-    starts(&fixture, Real).await.unwrap();
-    let mut batch = Batch::new();
-    batch.writes.push(Write { space: Space::Credits, key: b"crd_1".to_vec(), value: Some(vec![0]) });
-    batch.commit(&*fixture.store, Durability::Durable).await.unwrap();
+    let fixture = with_money_of(Real).await;
     let refused = check_kind(&*fixture.store, &fixture.replica, Simulated).await.unwrap_err().to_string();
     assert!(refused.contains("`TOLLHOUSE_FACILITATOR` to `http` or `evm`"), "{refused}");
     starts(&fixture, Real).await.unwrap();
 }
 
+/// Regression test: builders were paid real money for what a store had sold for worthless tokens.
+#[tokio::test]
+async fn store_of_a_test_network_refuses_hosts_of_every_other_kind() {
+    let fixture = with_money_of(Test).await;
+    for (ours, named) in [(Real, "this host takes real money"), (Simulated, "this host takes play money")] {
+        let refused = check_kind(&*fixture.store, &fixture.replica, ours).await.unwrap_err().to_string();
+        let texts = ["the store is for tokens of a test network", named, "`TOLLHOUSE_NETWORK` to a test network", "`TOLLHOUSE_DATA`"];
+        assert!(texts.iter().all(|text| refused.contains(text)), "{refused}");
+        assert!(is_refused(starts(&fixture, ours).await));
+    }
+    starts(&fixture, Test).await.unwrap();
+    assert!(is_refused(starts(&with_money_of(Real).await, Test).await));
+}
+
 #[tokio::test]
 async fn store_without_money_takes_the_kind_of_its_next_host() {
     let fixture = Fixture::over(Arc::new(MemoryStore::new()));
-    for kind in [Simulated, Real, Simulated] {
+    for kind in [Simulated, Test, Real, Simulated] {
         starts(&fixture, kind).await.unwrap();
         assert_eq!(kind_in_use(&*fixture.store).await.unwrap(), None);
     }

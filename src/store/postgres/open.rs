@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error, error::SqlState};
+use tollhouse_base::boxed;
 
 use super::{
     address::{CONNECT_WALL, PostgresConfig},
@@ -43,6 +44,7 @@ const HINTS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET 
 const QUIET: &str = "SET client_min_messages = warning";
 
 /// Connects to a server that accepts writes. The connection ends when the client is dropped.
+#[boxed]
 pub(super) async fn connect(config: &PostgresConfig) -> Result<Client, OpenError> {
     let opened = timeout(OPENING, async {
         let (client, connection) = config.database.connect(config.tls.clone()).await?;

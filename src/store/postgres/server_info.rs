@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tokio_postgres::{Client, Error};
-use tollhouse_base::clock::Clock;
+use tollhouse_base::{boxed, clock::Clock};
 
 use super::{address::PostgresConfig, error::OpenError, open::connect, reader::NOW};
 
@@ -36,6 +36,7 @@ pub struct ServerInfo {
 }
 
 /// Queries a database without changing it.
+#[boxed]
 pub async fn about(config: &PostgresConfig) -> Result<ServerInfo, OpenError> {
     let client = connect(config).await?;
     query_info(&client).await.map_err(OpenError::Refused)

@@ -27,6 +27,11 @@ pub(crate) fn table<const COLUMNS: usize>(
     columns: [Column; COLUMNS],
     rows: impl IntoIterator<Item = [Markup; COLUMNS]>,
 ) -> Markup {
+    markup(name, &columns, &mut rows.into_iter().map(Vec::from))
+}
+
+/// The table of any number of columns.
+fn markup(name: &str, columns: &[Column], rows: &mut dyn Iterator<Item = Vec<Markup>>) -> Markup {
     html! {
         div.scroll role="group" aria-label=(name) tabindex="0" {
             table.lines {

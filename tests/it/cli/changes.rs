@@ -59,7 +59,8 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
     shell.run(&["reviews"]).await.is(0).stderr_text(
         "slug   waiting since      rev  requests  content  findings  owner\nasker  …Z    1  files                     0  bld_…",
     );
-    shell.run(&["reviews", "show", "asker"]).await.is(0).stderr_text("slug      asker\n…\nrequests  files\n…");
+    let shown = shell.run(&["reviews", "show", "asker"]).await.is(0).stderr_text("slug      asker\n…\nrequests  files\n…");
+    assert!(shown.stderr.contains("tollhouse reviews approve asker --onto 1"), "{shown:?}");
     shell
         .run(&["reviews", "approve", "asker"])
         .await
@@ -77,6 +78,8 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
         shell.run(&["reviews", "approve", "asker", "--yes", "--onto", "1", "--limit", "wallMs=5000", "--reason", "fine"]).await.is(0);
     answer.stderr_text("asker: approve, revision 2, active; granted: files kv");
     shell.run(&["reviews"]).await.is(0).stderr_text("").warned("no tools wait for review");
+    let shown = shell.run(&["reviews", "show", "asker"]).await.is(0);
+    assert!(!shown.stderr.contains("reviews approve"), "nothing waits for an approval: {shown:?}");
     let record = shell.json(&["show", "asker"]).await;
     assert_eq!(record["endpoint"]["limitCaps"]["wallMs"], 5000, "{record}");
     shell

@@ -33,8 +33,14 @@ async fn each_kind_of_end_has_its_code() {
         .warned("error: Payment required\nhint: registering costs money: …\n(payment_required, req_…)");
     let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let nobody = format!("http://{nobody}");
-    shell.run(&["list", "--url", &nobody]).await.is(5).warned(&format!("error: The host at {nobody} does not answer: …refused…"));
-    shell.run(&["pause", "theirs", "--url", &nobody]).await.is(5);
+    let refused = format!("error: The host at {nobody} does not answer: …refused…\nhint: nothing was sent; …--url");
+    shell.run(&["list", "--url", &nobody]).await.is(5).warned(&refused);
+    shell.run(&["pause", "theirs", "--url", &nobody]).await.is(5).warned(&refused);
+    shell.run(&["key", "new"]).await.is(0);
+    // The first request is the change.
+    shell.run(&["key", "fund", "1", "--url", &nobody]).await.is(5).warned(&refused);
+    let call = format!("error: {nobody} does not answer: …refused…\nhint: nothing was sent; …--url");
+    shell.run(&["call", "theirs", "--url", &nobody]).await.is(5).warned(&call);
 }
 
 /// Starts a host that gives this answer to every request.

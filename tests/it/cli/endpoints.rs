@@ -85,6 +85,27 @@ async fn catalog_is_readable_without_a_credential() {
 }
 
 #[tokio::test]
+async fn resume_warns_of_missing_approvals_and_secrets() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let source = "export default async (req, ctx) => ctx.httpGetJson('https://a.example/' + ctx.env.API_KEY);";
+    let mut tool = js("asks", 0.01, source);
+    tool["status"] = json!("paused");
+    tool["capabilities"]["httpGetJson"] = json!(true);
+    tool["allowedHosts"] = json!(["a.example"]);
+    host.as_builder(&key, reqwest::Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    shell.run(&["resume", "asks"]).await.is(0).stderr_text("asks is active, revision 2").warned(
+        "warning: `ctx.httpGetJson` is refused (line 1): `capabilities.httpGetJson` waits for an admin\n\
+         warning: the secret `API_KEY` is not set on the host: run `tollhouse secrets set API_KEY`",
+    );
+    shell.run(&["pause", "asks"]).await.is(0).warned("");
+    shell.given("abcdefghij", &["secrets", "set", "API_KEY", "--slug", "asks"]).await.is(0);
+    let warnings = shell.json(&["resume", "asks"]).await["warnings"].clone();
+    assert_eq!(warnings.as_array().unwrap().len(), 1, "{warnings}");
+}
+
+#[tokio::test]
 async fn version_is_run_again_by_the_first_characters_of_its_hash() {
     let host = Host::start().await;
     let shell = Shell::admin(&host);
@@ -96,7 +117,7 @@ async fn version_is_run_again_by_the_first_characters_of_its_hash() {
         .run(&["versions", "shout"])
         .await
         .is(0)
-        .stderr_text("version   published          by …\n…runs…\n…")
+        .stderr_text("version   published          by …  state  note\n…  runs\n…")
         .stderr_text(&format!("…\n{short}  …\n…"));
     let back = format!("shout runs {short} again, revision …; secrets, grants and price did not change");
     shell.run(&["rollback", "shout"]).await.is(0).stderr_text(&back);

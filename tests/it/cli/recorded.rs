@@ -66,7 +66,7 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
         .run_in(&folder, &["check", "--no-types"])
         .await
         .is(1)
-        .stderr_text("cases.jsonc:1:2  an answer in `http` cannot have `body`; its fields are url, status, headers, json\n…");
+        .stderr_text("cases.jsonc:1:2  an answer in `http` cannot have `body`; its fields are method, url, status, headers, json, text\n…");
 
     // `dev` uses them too. The endpoint that it serves does not.
     write(&folder, &json!([case("is there", &json!([first]), &[ONE], &json!([one]))]));
@@ -74,6 +74,30 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
     dev.wait_for("cases 1/1").await;
     assert_eq!(dev.call_of("asks", &json!({ "urls": ["https://api.example.com.invalid/"] })).await["came"], json!(["not_granted"]));
     dev.end(rustix::process::Signal::TERM).await;
+}
+
+#[tokio::test]
+async fn recorded_answers_of_fetch_are_chosen_by_method() {
+    const URL: &str = "https://api.example.com/orders";
+    let shell = Shell::new();
+    let posted = json!({ "method": "POST", "url": URL, "status": 201, "json": { "id": 7 } });
+    let listed = json!({ "url": URL, "text": "7\n" });
+    let input = json!({ "item": "a" });
+    let output = json!({ "status": 201, "id": 7, "list": "7\n" });
+    let cases = json!([{ "name": "orders and lists", "http": [listed, posted], "input": input, "output": output }]);
+    let folder = asking(&shell, &cases).await;
+    let handler = "export default async (req) => {
+  const ordered = await fetch('https://api.example.com/orders', { method: 'POST', body: JSON.stringify(req.input) });
+  const list = await fetch('https://api.example.com/orders').then((response) => response.text());
+  return { status: ordered.status, id: (await ordered.json()).id, list };
+};\n";
+    fs::write(folder.join("handler.js"), handler).unwrap();
+    let tool = fs::read_to_string(folder.join("tool.json")).unwrap();
+    fs::write(folder.join("tool.json"), tool.replace("httpGetJson", "fetch")).unwrap();
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(0).stderr_text("…\ncases   1/1");
+    // An entry for another method answers nothing.
+    fs::write(folder.join("handler.js"), handler.replace("'POST'", "'PUT'")).unwrap();
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("…\ncases   0/1");
 }
 
 #[tokio::test]

@@ -5,9 +5,9 @@ use std::{convert::Infallible, time::Duration};
 use axum::{
     Json, Router,
     body::{Body, Bytes},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Redirect},
-    routing::get,
+    routing::{any, get},
 };
 use serde_json::{Value, json};
 
@@ -19,6 +19,14 @@ const INSIDE: &str = "http://127.0.0.1:1/latest/meta-data/";
 /// Starts the server. Returns its address.
 pub(super) async fn start() -> String {
     listen(routes()).await.to_string()
+}
+
+/// 20 MB of spaces.
+const BROTLI_BOMB: &str = "cbffff3ff82540e2b14020f7fe8fffff7ff04b00c4611180eefd5ffeffffe0970088c30200ddfb1f";
+
+/// Returns a frame of 20 MB, in which every four bytes expand to 128 KiB.
+fn zstd_bomb() -> Vec<u8> {
+    [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0x58][..], &[2, 0, 0x10, b' '].repeat(160)].concat()
 }
 
 /// Returns 20 MB of JSON, compressed to 100 KB.
@@ -37,9 +45,10 @@ fn routes() -> Router {
     Router::new()
         .route("/json", get(|| async { Json(json!({ "ok": true })) }))
         .route("/asked", get(|headers: HeaderMap| async move { Json(named(&headers)) }))
-        .route("/inside", get(|| async { Redirect::temporary(INSIDE) }))
-        .route("/scheme", get(|| async { Redirect::temporary("file:///etc/passwd") }))
-        .route("/round", get(|| async { Redirect::temporary("/round") }))
+        .route("/echo", any(echo))
+        .route("/inside", any(|| async { Redirect::temporary(INSIDE) }))
+        .route("/scheme", any(|| async { Redirect::temporary("file:///etc/passwd") }))
+        .route("/round", any(|| async { Redirect::temporary("/round") }))
         .route("/silent", get(std::future::pending::<StatusCode>))
         .route("/drip", get(drip))
         .route("/endless", get(endless))
@@ -53,7 +62,14 @@ fn routes() -> Router {
             "/bomb",
             get(move || async move { ([(header::CONTENT_ENCODING, "gzip"), (header::CONTENT_TYPE, "application/json")], bomb) }),
         )
+        .route("/bomb-br", get(|| async { ([(header::CONTENT_ENCODING, "br")], hex::decode(BROTLI_BOMB).unwrap()) }))
+        .route("/bomb-zstd", get(|| async { ([(header::CONTENT_ENCODING, "zstd")], zstd_bomb()) }))
         .route("/cookies", get(|| async { ([(header::SET_COOKIE, "session=1")], Json(json!({}))) }))
+}
+
+/// Returns the method and the body of a request.
+async fn echo(method: Method, body: Bytes) -> Json<Value> {
+    Json(json!({ "method": method.as_str(), "body": String::from_utf8_lossy(&body) }))
 }
 
 /// Returns the values of headers that a handler must not set, and of one that it may set.

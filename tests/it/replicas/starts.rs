@@ -10,7 +10,7 @@ use tollhouse::{
         clock::{Clock, Timestamp},
         error_chain::full_message,
     },
-    store::{Direction, KeyRange, Space, Store, memory::MemoryStore},
+    store::{Batch, Direction, Durability, KeyRange, Space, Store, Write, memory::MemoryStore},
 };
 
 use super::{BASE_URL, serve, settings, settings_with};
@@ -128,11 +128,13 @@ async fn host_with_a_wrong_clock_takes_no_calls_and_uses_the_stores_time() {
     }
 }
 
+/// Settings of a host that does not take play money. Its default network is a test network.
+const FACILITATOR: [&str; 6] = ["--facilitator", "http", "--facilitator-url", "http://127.0.0.1:9", "--pay-to", PAY_TO];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_with_play_money_is_refused_by_a_host_for_real_money() {
     let data = tempfile::tempdir().unwrap();
-    let real = ["--facilitator", "http", "--facilitator-url", "http://127.0.0.1:9", "--pay-to", PAY_TO];
-    let real = settings_with(data.path(), &real);
+    let real = settings_with(data.path(), &[&FACILITATOR[..], &["--network", "base"]].concat());
     for store in [MemoryStore::shared(Clock::default()), MemoryStore::new()] {
         let store = Arc::new(store);
         let app = start(Arc::clone(&store), data.path()).await.unwrap();
@@ -157,6 +159,27 @@ async fn store_with_play_money_is_refused_by_a_host_for_real_money() {
         assert!(refused.contains("the store is for play money, and this host takes real money"), "{refused}");
         start(store, data.path()).await.unwrap().shutdown(Duration::from_secs(5)).await;
     }
+}
+
+/// Regression test: builders were paid in USDC for what a store had sold for tokens of a test network.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn store_of_a_test_network_is_refused_by_a_host_for_real_money() {
+    let data = tempfile::tempdir().unwrap();
+    let on = |network: &str| settings_with(data.path(), &[&FACILITATOR[..], &["--network", network]].concat());
+    let store = Arc::new(MemoryStore::new());
+    let start_on = async |network: &str| {
+        let started = App::start_on(Arc::clone(&store) as _, &on(network), BASE_URL.to_owned()).await;
+        started.map_err(|error| full_message(&error))
+    };
+    start_on("base-sepolia").await.unwrap().shutdown(Duration::from_secs(5)).await;
+    // A credit stands for the money of a sale, which needs a chain.
+    let mut batch = Batch::new();
+    batch.writes.push(Write { space: Space::Credits, key: b"crd_1".to_vec(), value: Some(vec![0]) });
+    batch.commit(&*store, Durability::Durable).await.unwrap();
+    let refused = start_on("base").await.unwrap_err();
+    assert!(refused.contains("the store is for tokens of a test network, and this host takes real money"), "{refused}");
+    let refused = start(Arc::clone(&store), data.path()).await.unwrap_err();
+    assert!(refused.contains("and this host takes play money") && refused.contains("`TOLLHOUSE_NETWORK` to a test network"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -45,6 +45,10 @@ async fn behind_another_name_only_admins_read_metrics_unless_the_settings_say_ot
     {
         let host = builder.start().await;
         assert_eq!(reads(&host, &[]).await, status);
+        if status == 401 {
+            let error = host.get("/metrics").await.fails(401, "unauthorized", "caller");
+            assert!(error["hint"].as_str().unwrap().contains("metrics token"), "{error}");
+        }
         assert_eq!(reads(&host, &[("x-admin-token", &host.admin)]).await, 200);
     }
 }

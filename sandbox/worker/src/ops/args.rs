@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use deno_core::serde::de::DeserializeOwned;
 use tollhouse_protocol::{
-    HeaderFromEnv,
+    HeaderFromEnv, RedirectMode,
     limits::{LIST_DEFAULT, LIST_LIMIT},
 };
 
@@ -47,6 +47,17 @@ impl Argument<String> for Option<HeaderFromEnv> {
     }
 }
 
+impl Argument<String> for RedirectMode {
+    fn read(name: String) -> Option<Self> {
+        match name.as_str() {
+            "follow" => Some(Self::Follow),
+            "manual" => Some(Self::Manual),
+            "error" => Some(Self::Error),
+            _ => None,
+        }
+    }
+}
+
 impl Argument<&[u8]> for Bytes {
     fn read(buffer: &[u8]) -> Option<Self> {
         Some(Self::copy_from_slice(buffer))
@@ -87,6 +98,18 @@ mod tests {
         for (request, page) in [(-1.0, LIST_DEFAULT), (1.0, 1), (f64::from(LIST_LIMIT), LIST_LIMIT), (9_007_199_254_740_991.0, LIST_LIMIT)]
         {
             assert_eq!(super::page(request), Some(page), "{request}");
+        }
+    }
+
+    #[test]
+    fn redirect_mode_is_one_of_the_standard() {
+        for (name, mode) in [
+            ("follow", Some(RedirectMode::Follow)),
+            ("manual", Some(RedirectMode::Manual)),
+            ("error", Some(RedirectMode::Error)),
+            ("", None),
+        ] {
+            assert_eq!(RedirectMode::read(name.to_owned()), mode, "{name}");
         }
     }
 

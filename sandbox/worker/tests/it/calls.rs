@@ -435,8 +435,6 @@ fn a_promise_that_nothing_resolves_is_a_deadlock() {
 #[test]
 fn missing_node_globals_report_their_replacement() {
     for (body, instead) in [
-        ("return fetch('https://example.com');", "ctx.httpGetJson"),
-        ("return await globalThis.fetch('https://example.com');", "ctx.httpGetJson"),
         ("return new XMLHttpRequest();", "ctx.httpGetJson"),
         ("return Buffer.from('a');", "Uint8Array"),
         ("return require('node:fs');", "bundle"),
@@ -453,6 +451,9 @@ fn missing_node_globals_report_their_replacement() {
         ("return ctx.fetch('https://example.com');", "ctx.httpGetJson"),
         ("return ctx.env.get('A');", "ctx.env[\"NAME\"]"),
         ("ctx.waitUntil(Promise.resolve());", "before the handler returns"),
+        ("await ctx.kv.put('a', 1);", "the methods of `ctx.kv` are `get`, `set`, `delete`, `list` and `atomic`"),
+        ("const { kv } = ctx; await kv.getWithMetadata('a');", "`get`, `set`"),
+        ("await ctx.files.get('a');", "the methods of `ctx.files` are `read`, `readText`, `readJson`, `write`, `delete` and `list`"),
         ("return await req.json();", "req.input"),
         ("return await req.text();", "req.input"),
         ("return await req.formData();", "req.input"),
@@ -468,8 +469,8 @@ fn missing_node_globals_report_their_replacement() {
 #[test]
 fn feature_detection_finds_nothing_and_continues() {
     let mut worker = Worker::handler(
-        "const absent = [typeof fetch, typeof process, typeof require, typeof module, typeof Buffer, typeof Deno, typeof window];
-         return [new Set(absent).size, absent[0], 'fetch' in globalThis, Object.keys(req).includes('json'), JSON.parse(JSON.stringify(req)).json ?? null];",
+        "const absent = [typeof XMLHttpRequest, typeof process, typeof require, typeof module, typeof Buffer, typeof Deno, typeof window];
+         return [new Set(absent).size, absent[0], 'XMLHttpRequest' in globalThis, Object.keys(req).includes('json'), JSON.parse(JSON.stringify(req)).json ?? null];",
     );
     assert_eq!(worker.json(&Value::Null), json!([1, "undefined", false, false, null]));
 }
@@ -480,6 +481,8 @@ fn errors_of_the_handler_get_no_advice() {
         ("throw new Error('the fetch is not defined');", "Error: the fetch is not defined"),
         ("thing();", "ReferenceError: "),
         ("throw new Error('important: nothing');", "Error: important: nothing"),
+        ("const kv = { get: 1 }; kv.get('a');", "TypeError: "),
+        ("const my = { kv: {} }; my.kv.put('a');", "TypeError: "),
     ] {
         let thrown = Worker::handler(body).thrown(&Value::Null);
         assert!(thrown.starts_with(message) && !thrown.contains("ctx"), "{thrown}");

@@ -311,6 +311,18 @@ impl Worker {
             OpRequest::HttpGetJson { url, .. } => {
                 json(serde_json::json!({"status": 200, "headers": {"x-test": "1"}, "json": {"url": url}}))
             }
+            OpRequest::Fetch { url, .. } if url.contains("10.0.0.1") => {
+                Err(OpFailure::new("forbidden_address", "`10.0.0.1` is not a public address"))
+            }
+            OpRequest::Fetch { method, url, body, .. } => {
+                let headers = [["content-type", "application/json"], ["x-word", "caf\u{e9}"], ["set-cookie", "a=b"], ["set-cookie", "c=d"]];
+                let head = serde_json::json!({
+                    "status": 201, "statusText": "Created", "url": url, "redirected": true, "headers": headers,
+                });
+                let sent = String::from_utf8_lossy(body);
+                let body = serde_json::json!({ "method": method, "body": sent }).to_string();
+                Ok(OpValue::Response { head: head.to_string().into(), body: body.into() })
+            }
             OpRequest::Sleep { ms } => {
                 std::thread::sleep(Duration::from_millis((*ms).min(50)));
                 Ok(OpValue::None)

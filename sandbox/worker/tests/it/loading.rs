@@ -103,6 +103,11 @@ fn imports_and_missing_handlers_are_refused() {
     for source in ["export const a = 1;", "const a = 1;", "export default 7;", ""] {
         let error = refused(source);
         assert!(error.message.contains("default export that is a function") && error.line.is_none(), "{error:?}: {source}");
+        assert!(!error.message.contains("`fetch`"), "{error:?}: {source}");
+    }
+    for source in ["export default { async fetch() {} };", "class App { fetch = () => 1 }\nexport default new App();"] {
+        let error = refused(source);
+        assert!(error.message.contains("in place of the object with `fetch`, write `export default async"), "{error:?}: {source}");
     }
     let mut worker = Worker::start();
     let bytes = worker.load("export default () => '\u{e4}\u{2603}'", Language::Js);

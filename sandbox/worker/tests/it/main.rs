@@ -7,6 +7,7 @@ mod calls;
 mod encoding;
 mod ended;
 mod events;
+mod fetch;
 mod fuzz;
 mod harness;
 mod hostile;

@@ -30,6 +30,27 @@ fn members_of_the_second_parameter_are_found() {
 }
 
 #[test]
+fn calls_of_the_global_fetch_are_found() {
+    for source in [
+        "export default async () => await fetch('https://a.example/');",
+        "export default () => globalThis.fetch('https://a.example/');",
+        "export default () => { const answer = self.fetch(url); };",
+    ] {
+        assert_eq!(found(source), [("fetch", 1)], "{source}");
+    }
+    for source in [
+        "export default { async fetch(request) { return new Response(); } };",
+        "export default { fetch(request, env) { return env; } };",
+        "export default (req, ctx) => ctx.fetch('a') ?? my.fetch('b');",
+        "export default () => typeof fetch === 'function';",
+        "const fetch = (url) => url; export default () => fetch('a');",
+        "function fetch(url) {} export default () => fetch('a');",
+    ] {
+        assert_eq!(found(source), [], "{source}");
+    }
+}
+
+#[test]
 fn similar_names_are_not_found() {
     for source in [
         "export default (req, ctx) => { Math.log(2); my.console.log(1); /* ctx.kv */ return 'ctx.kv.get'; };",
@@ -70,7 +91,7 @@ fn code_from_strings_is_found() {
 
 #[test]
 fn habits_from_workers_are_found() {
-    use WorkersHabit::{ThirdParameter, WaitUntil};
+    use WorkersHabit::{Binding, ThirdParameter, WaitUntil};
     for (source, habits) in [
         ("export default async (req, env, ctx) => {\n  ctx.waitUntil(work());\n};", vec![(ThirdParameter, 1), (WaitUntil, 2)]),
         ("export default async function main(req: Req<A, B>, env, c) { c?.waitUntil(1); }", vec![(ThirdParameter, 1), (WaitUntil, 1)]),
@@ -81,6 +102,11 @@ fn habits_from_workers_are_found() {
         ("export default ({ input, body, url }, { kv, log, env }) => kv.get('ctx.waitUntil');", vec![]),
         ("export default wrap(schema, options, (req, ctx) => 1);", vec![]),
         ("export default (req, c) => ctx.waitUntil(1);", vec![]),
+        ("export default async (request, env) => {\n  return env.COUNTS.get('a') ?? env.MORE;\n};", vec![(Binding, 2)]),
+        ("export default async function (request: Request, env: Env) { return env?.KV_1.get('a'); }", vec![(Binding, 1)]),
+        ("export default (req, env) => env.kv.get('env.COUNTS') ?? env.env.KEY ?? process.env.KEY ?? env.A;", vec![]),
+        ("export default (req, { env }) => env.KEY;", vec![]),
+        ("export default (req, ctx) => { const env = ctx.env; return env.KEY; };", vec![]),
         ("", vec![]),
     ] {
         assert_eq!(workers_habits(source), habits, "{source}");

@@ -59,7 +59,12 @@ fn each_member_of_a_case_is_checked() {
     assert_eq!(case.output_schema(), Some(&json!({ "type": "string" })));
     assert_eq!(case.wrong(&reply(200, json!("a")), None), None);
     assert_eq!(case.wrong(&reply(200, json!(1)), Some("/a".to_owned())).as_deref(), Some("/a"));
-    assert_eq!(case.wrong(&reply(404, json!(1)), Some("/a".to_owned())).as_deref(), Some("expected 200, got 404"));
+    assert_eq!(case.wrong(&reply(404, json!(1)), Some("/a".to_owned())).as_deref(), Some("expected 200, got 404: 1"));
+    assert_eq!(wrong(json!({ "output": 1 }), 404, json!({ "a": "b" })).as_deref(), Some("expected 200, got 404: {\"a\":\"b\"}"));
+    assert_eq!(wrong(json!({ "output": 1 }), 404, json!("no")).as_deref(), Some("expected 200, got 404: \"no\""));
+    assert_eq!(wrong(json!({ "output": 1 }), 404, json!("")).as_deref(), Some("expected 200, got 404"));
+    let long = wrong(json!({ "output": 1 }), 404, json!("a".repeat(1_000))).unwrap();
+    assert!(long.chars().count() < 250, "{long}");
     let error = json!({ "error": { "code": ["a", "b"], "fault": "caller", "says": "no" } });
     assert_eq!(wrong(error.clone(), 422, json!({ "error": { "code": "b", "fault": "caller", "message": "no way" } })), None);
     assert!(

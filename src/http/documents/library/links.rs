@@ -40,6 +40,7 @@ fn served(target: &str) -> Option<String> {
     match name.strip_suffix(".md")? {
         // The readmes of folders are not served.
         "README" if file.trim_start_matches("../") == name => Some(format!("{INDEX}.md")),
+        "SECURITY" => Some(format!("security.md{anchor}")),
         page if is_page(page) => Some(format!("{page}.md{anchor}")),
         _ => None,
     }
@@ -77,9 +78,9 @@ mod tests {
     #[test]
     fn links_are_absolute_and_links_out_of_the_documents_become_text() {
         let text = "[the readme](../README.md), [tiers](../../sandbox/README.md#tiers), [limits](../reference/limits.md#a), \
-            [faq](faq.md), [b](#b), [config](../examples/haproxy.cfg) and [c](https://c.example)";
+            [faq](faq.md), [report](../SECURITY.md#report), [b](#b), [config](../examples/haproxy.cfg) and [c](https://c.example)";
         let expected = "[the readme](https://a.example/docs/index.md), tiers, [limits](https://a.example/docs/limits.md#a), \
-            [faq](https://a.example/docs/faq.md), [b](#b), config and [c](https://c.example)";
+            [faq](https://a.example/docs/faq.md), [report](https://a.example/docs/security.md#report), [b](#b), config and [c](https://c.example)";
         assert_eq!(absolute_links(text, "https://a.example"), expected);
     }
 

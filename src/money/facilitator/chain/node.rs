@@ -10,9 +10,10 @@ use std::{
 };
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
-use reqwest::{Url, header::HeaderMap};
+use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_base::boxed;
 
 pub(crate) use super::rpc_error::RpcError;
 use super::{
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     Asset, ConfigError, Network,
     facilitator::{
-        json_client::{HttpAnswer, JsonClient, MAX_ANSWER_BYTES},
+        json_client::{HttpAnswer, JsonClient, MAX_ANSWER_BYTES, web_url},
         reason::cut,
     },
 };
@@ -109,10 +110,9 @@ impl fmt::Debug for Node {
 impl Node {
     /// Constructs a node of `network` at `url`. It sends no request yet.
     pub(crate) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
-        let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
         Ok(Self {
             client: JsonClient::new()?,
-            url,
+            url: Self::parse_url(url)?,
             network,
             proven: AtomicBool::new(false),
             confirmations: 1,
@@ -120,6 +120,11 @@ impl Node {
             codeless: RecentReads::new(CODELESS_TTL),
             amounts: RecentReads::new(AMOUNT_TTL),
         })
+    }
+
+    /// Parses the URL of a node.
+    pub(crate) fn parse_url(url: &str) -> Result<Url, ConfigError> {
+        web_url(url).ok_or(ConfigError::RpcUrl)
     }
 
     /// Constructs a node with `confirmations`, and checks its chain id in the background. The result is logged.
@@ -151,6 +156,7 @@ impl Node {
     }
 
     /// Checks its chain id.
+    #[boxed]
     pub(crate) async fn prove(&self) -> Result<(), RpcError> {
         self.proven.store(false, Ordering::Relaxed);
         let chain: U256 = self.request("eth_chainId", json!([]), MAX_ANSWER_BYTES).await?;
@@ -247,19 +253,25 @@ impl Node {
         self.rate_refusals.last_minute()
     }
 
+    #[boxed]
     async fn called(&self, call: Value, at: BlockTag) -> Result<Bytes, RpcError> {
         self.rpc("eth_call", json!([call, at.parameter()])).await
     }
 
     async fn request<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value, max_bytes: usize) -> Result<T, RpcError> {
-        let result = self.exchange(method, params, max_bytes).await;
+        let answered = self.exchange(method, params, max_bytes).await;
+        let result = answered.and_then(|(status, result)| {
+            serde_json::from_value(result).map_err(|_| unclear(method, status, "the result has an unexpected form"))
+        });
         if result.as_ref().is_err_and(RpcError::is_rate_refusal) {
             self.rate_refusals.add();
         }
         result
     }
 
-    async fn exchange<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value, max_bytes: usize) -> Result<T, RpcError> {
+    /// Returns the result of a method, and the status of the answer.
+    #[boxed]
+    async fn exchange(&self, method: &'static str, params: Value, max_bytes: usize) -> Result<(StatusCode, Value), RpcError> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let (status, mut body) = match self.client.post_for(self.url.as_str(), HeaderMap::new(), &request, TIMEOUT, max_bytes).await {
             HttpAnswer::Json(status, body) => (status, body),
@@ -267,24 +279,27 @@ impl Node {
             HttpAnswer::Nothing(reason) => return Err(self.unavailable(RpcError::Silent(reason))),
             HttpAnswer::TooLarge(reason) => return Err(RpcError::TooLarge { method, reason }),
         };
-        let unclear = |text: &str| RpcError::Unclear { method, status, message: cut(text, MAX_MESSAGE) };
         if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
             return Err(match (error["code"].as_i64(), error["message"].as_str()) {
                 (Some(code), Some(message)) => {
                     let data = error["data"].as_str().and_then(|data| data.parse().ok());
                     RpcError::Answered { method, status, code, message: cut(message, MAX_MESSAGE), data }
                 }
-                _ => unclear(&error.to_string()),
+                _ => unclear(method, status, &error.to_string()),
             });
         }
         let Some(result) = body.get_mut("result").map(Value::take).filter(|_| status.is_success()) else {
-            return Err(unclear(body["message"].as_str().unwrap_or("neither a result nor an error")));
+            return Err(unclear(method, status, body["message"].as_str().unwrap_or("neither a result nor an error")));
         };
-        serde_json::from_value(result).map_err(|_| unclear("the result has an unexpected form"))
+        Ok((status, result))
     }
 
     fn unavailable(&self, error: RpcError) -> RpcError {
         self.proven.store(false, Ordering::Relaxed);
         error
     }
+}
+
+fn unclear(method: &'static str, status: StatusCode, text: &str) -> RpcError {
+    RpcError::Unclear { method, status, message: cut(text, MAX_MESSAGE) }
 }

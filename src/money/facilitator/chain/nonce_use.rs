@@ -12,7 +12,7 @@ use alloy_primitives::{Address, B256, U64};
 use alloy_sol_types::{SolCall as _, sol};
 use serde_json::json;
 use tokio::time::Instant;
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 
 use super::{
     events::{CANCELED, EventLog, TxReceipt},
@@ -44,6 +44,7 @@ const EARLIER_SECS: u64 = 60 * 60;
 impl Node {
     /// Decides how a payment ended whose settlement began at `began`. Unknown while it may still move or if the node
     /// cannot tell.
+    #[boxed]
     pub(crate) async fn nonce_state(&self, payment: &OfferedX402, started: Timestamp) -> SettleOutcome {
         match self.classify(payment, started).await {
             Ok(outcome) => outcome,
@@ -103,6 +104,7 @@ impl Node {
     }
 
     /// Returns the receipt of an event's transaction, which is in a block that will stay.
+    #[boxed]
     pub(super) async fn receipt_of(&self, event: &EventLog, safe: &Block) -> Result<TxReceipt, Undecided> {
         let receipt: TxReceipt = self.rpc("eth_getTransactionReceipt", json!([event.transaction_hash])).await?;
         if receipt.transaction_hash != event.transaction_hash || receipt.block_number > safe.number || !receipt.logs.contains(event) {
@@ -112,6 +114,7 @@ impl Node {
     }
 
     /// Decides how a payment ended that another facilitator was asked to settle.
+    #[boxed]
     pub(crate) async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
         match started.facilitator.as_deref() {
             Some(PLAYS) => SettleOutcome::Unknown(format!("`{PLAYS}` moves its money on no chain")),
@@ -121,6 +124,7 @@ impl Node {
 
     /// Returns the payer's balance of a payment's token as of the newest block. For a permit it is limited by Permit2's
     /// allowance. `None` if the node does not answer.
+    #[boxed]
     pub(crate) async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
         let account: Address = payment.signed.sender().parse().ok()?;
         let balance = self.amount(payment.asset, balanceOfCall { account }.abi_encode());
@@ -140,6 +144,7 @@ impl Node {
     }
 
     /// Returns whether the nonce of a payment is spent as of the newest block, which may still be replaced.
+    #[boxed]
     pub(crate) async fn is_recently_spent(&self, payment: &OfferedX402) -> Result<bool, String> {
         let lately = async {
             match self.spends(payment)? {

@@ -5,6 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use alloy_sol_types::SolCall as _;
 use serde::Deserialize;
 use serde_json::json;
+use tollhouse_base::boxed;
 
 use super::{
     events::{EventLog, MOVED},
@@ -30,6 +31,7 @@ struct TxCall {
 
 impl Node {
     /// Returns whether Permit2 has marked the nonce.
+    #[boxed]
     pub(super) async fn used(&self, permit: &Permit, at: BlockTag) -> Result<bool, Undecided> {
         let question = nonceBitmapCall { owner: permit.from, word: permit.nonce >> 8 };
         let answer = self.call(&PERMIT2.to_string(), &nonceBitmapCall::abi_encode(&question), at).await?;
@@ -39,6 +41,7 @@ impl Node {
     }
 
     /// Decides how a permit ended, from which the charge is to be taken.
+    #[boxed]
     pub(super) async fn taken(
         &self,
         payment: &OfferedX402,

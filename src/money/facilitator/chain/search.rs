@@ -2,7 +2,7 @@
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
-use tollhouse_base::plural::plural_range;
+use tollhouse_base::{boxed, plural::plural_range};
 
 use super::{
     events::{CANCELED, EventLog, USED},
@@ -67,6 +67,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the events of the next range, or `None` at the end or after the maximum number of requests.
+    #[boxed]
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<EventLog>>, RpcError> {
         while self.from <= self.last && self.questions < MAX_QUESTIONS {
             self.questions += 1;

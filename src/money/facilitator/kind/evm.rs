@@ -62,6 +62,10 @@ fn signing_key(key: &str) -> Result<SigningKey, ConfigError> {
 const CHECK_TTL: Duration = Duration::from_secs(1);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long the verification of a payment may take. More than two simulations and a check of the node, which a payer's
+/// contract can prolong.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(25);
+
 /// Time limits for transactions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TxTimeouts {
@@ -345,7 +349,10 @@ impl Facilitator for EvmFacilitator {
         if payment.asset.network != self.node.network() {
             return VerifyResult::Unavailable(format!("the node does not serve {}", payment.asset.network.caip2));
         }
-        self.verified(payment).await.err().unwrap_or(VerifyResult::Valid)
+        match tokio::time::timeout(VERIFY_TIMEOUT, self.verified(payment)).await {
+            Ok(verified) => verified.err().unwrap_or(VerifyResult::Valid),
+            Err(_) => VerifyResult::Unavailable(format!("the node did not answer within {} s", VERIFY_TIMEOUT.as_secs())),
+        }
     }
 
     fn drain_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {

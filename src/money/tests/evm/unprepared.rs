@@ -138,6 +138,19 @@ async fn balance_is_read_once_a_second_unless_a_settlement_changes_it() {
     assert_eq!(reads(&node), 2);
 }
 
+/// Regression test: a caller waited 44 s while the node was stopped.
+#[tokio::test(start_paused = true)]
+async fn verification_ends_in_time_if_the_node_is_silent() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let node = node::Node::new(&format!("http://{}", silent.local_addr().unwrap()), ASSETS[0].network).unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let facilitator = EvmFacilitator::new(Arc::new(node), GAS_KEY, &store, Clock::fixed(NOW), TxTimeouts::default()).unwrap();
+    let started = tokio::time::Instant::now();
+    let verdict = facilitator.verify(&Payer::new(1).payment(1)).await;
+    assert!(matches!(verdict, VerifyResult::Unavailable(_)), "{verdict:?}");
+    assert!(started.elapsed() <= Duration::from_secs(26), "{:?}", started.elapsed());
+}
+
 #[tokio::test]
 async fn node_that_refuses_requests_for_their_rate_causes_a_warning() {
     let limited = Some(("eth_estimateGas", json!({ "code": -32005, "message": "limit exceeded" })));

@@ -194,7 +194,7 @@ pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
                     }
                 }
             }
-            (known.field("allowedHosts", "Hosts that it can call", &html! { "One per line, for " code { "ctx.httpGetJson" } ". For example " code { "api.example.com" } "." },
+            (known.field("allowedHosts", "Hosts that it can call", &html! { "One per line, for " code { "fetch" } " and " code { "ctx.httpGetJson" } ". For example " code { "api.example.com" } "." },
                 |marks| marks.area("allowedHosts", draft, 3, "")))
         }
     }

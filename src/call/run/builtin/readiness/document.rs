@@ -113,7 +113,7 @@ fn openapi(document: &Value, found: &mut Object, notes: &mut Notes) {
     }
     for pointer in ["/info/contact/email", "/info/x-guidance"] {
         if !document.pointer(pointer).is_some_and(Value::is_string) {
-            notes.info("openapi_info", format!("`{pointer}` is missing; x402 indexers show it"));
+            notes.info("openapi_info", format!("can also have `{pointer}`, which x402 indexers show"));
         }
     }
     let (mut operations, mut paid, mut unpriced) = (0_usize, 0_usize, Vec::new());

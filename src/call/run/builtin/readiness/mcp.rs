@@ -167,7 +167,7 @@ fn answer(json: &[u8]) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use reqwest::{StatusCode, header::HeaderMap};
+    use reqwest::StatusCode;
 
     use super::*;
 
@@ -176,7 +176,7 @@ mod tests {
         let looks = async |url: &str, body: &'static str| {
             let url = Url::parse(url).unwrap();
             let body = Bytes::from_static(body.as_bytes());
-            looks_like_one(&url, &Fetched { url: url.clone(), status: StatusCode::BAD_REQUEST, headers: HeaderMap::new(), body }).await
+            looks_like_one(&url, &Fetched { status: StatusCode::BAD_REQUEST, body, ..Fetched::empty(url.clone()) }).await
         };
         for called_so in ["https://a.example/ai/mcp", "https://a.example/MCP", "https://a.example/my-mcp.json"] {
             assert!(looks(called_so, "").await, "{called_so}");

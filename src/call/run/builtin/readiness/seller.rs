@@ -102,6 +102,7 @@ impl SellerError {
             FetchError::InvalidUrl(_) | FetchError::Forbidden(_) | FetchError::HostNotAllowed(_) => Self::Url(error),
             FetchError::InsecureCredential
             | FetchError::TooManyRedirects
+            | FetchError::Redirected
             | FetchError::BadRedirect(_)
             | FetchError::Timeout(_)
             | FetchError::Unreachable(_)

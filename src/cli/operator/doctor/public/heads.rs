@@ -152,7 +152,7 @@ mod tests {
         let value = "x".repeat(head - BESIDE - "payment-required: \r\n".len());
         headers.insert("payment-required", HeaderValue::from_str(&value).unwrap());
         let url = Url::parse("https://host.example/").unwrap();
-        Fetched { url, status, headers, body: Bytes::from_static(body.as_bytes()) }
+        Fetched { status, headers, body: Bytes::from_static(body.as_bytes()), ..Fetched::empty(url) }
     }
 
     #[test]

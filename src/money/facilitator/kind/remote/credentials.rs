@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     ConfigError,
-    facilitator::json_client::{HttpAnswer, JsonClient},
+    facilitator::json_client::{HttpAnswer, JsonClient, web_url},
 };
 
 /// Lifetime of a token in seconds: the maximum that Coinbase accepts.
@@ -35,6 +35,14 @@ pub struct FacilitatorAccess {
     pub headers: Vec<String>,
     /// Id and secret of a Coinbase Developer Platform key.
     pub cdp_key: Option<(String, String)>,
+}
+
+impl FacilitatorAccess {
+    /// Checks the form of the credentials, and of the `url` to which they are sent.
+    pub(in crate::facilitator::kind) fn check(&self, url: &str) -> Result<(), ConfigError> {
+        base_url(url)?;
+        Credentials::new(self, Clock::default()).map(drop)
+    }
 }
 
 impl fmt::Debug for FacilitatorAccess {
@@ -149,6 +157,10 @@ fn header(line: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((name.trim().parse().ok()?, value))
 }
 
+fn base_url(url: &str) -> Result<Url, ConfigError> {
+    web_url(url).ok_or_else(|| ConfigError::FacilitatorUrl(url.to_owned()))
+}
+
 /// A facilitator's URL, and the credentials of every request.
 pub(in crate::facilitator::kind) struct FacilitatorClient {
     poster: JsonClient,
@@ -158,8 +170,7 @@ pub(in crate::facilitator::kind) struct FacilitatorClient {
 
 impl FacilitatorClient {
     pub(in crate::facilitator::kind) fn new(url: &str, access: &FacilitatorAccess, clock: Clock) -> Result<Self, ConfigError> {
-        let base: Url = url.parse().ok().filter(|url: &Url| url.has_host()).ok_or_else(|| ConfigError::FacilitatorUrl(url.to_owned()))?;
-        Ok(Self { poster: JsonClient::new()?, base, credentials: Credentials::new(access, clock)? })
+        Ok(Self { poster: JsonClient::new()?, base: base_url(url)?, credentials: Credentials::new(access, clock)? })
     }
 
     pub(super) async fn post(&self, path: &str, body: &Value, timeout: Duration) -> HttpAnswer {

@@ -17,7 +17,7 @@ fn report_of_any_answer_is_short() {
             headers.insert("payment-required", value);
         }
         let url = "https://seller.example/.well-known/x402".parse().unwrap();
-        let fetched = Fetched { url, status: StatusCode::PAYMENT_REQUIRED, headers, body: Body::copy_from_slice(body) };
+        let fetched = Fetched { status: StatusCode::PAYMENT_REQUIRED, headers, body: Body::copy_from_slice(body), ..Fetched::empty(url) };
         let (mut notes, mut found) = (Notes::default(), Map::new());
         let shown = challenge::read(&fetched, &mut notes).shown();
         document::read(&fetched, &mut found, &mut notes);

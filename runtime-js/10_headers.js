@@ -1,0 +1,159 @@
+// Headers, for answers of the handler and for requests to other servers.
+"use strict";
+
+((parts) => {
+  const { define, defineGlobal } = parts;
+  const { ArrayPrototypeSort, ObjectKeys, RegExpPrototypeExec, SafeMap, SafeRegExp, String, StringPrototypeCharCodeAt,
+    StringPrototypeSlice, StringPrototypeToLowerCase, SymbolIterator, TypeError } = parts.primordials;
+
+  const TOKEN = new SafeRegExp(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/);
+  const VALUE = new SafeRegExp(/^[\t\x20-\x7e\x80-\xff]*$/);
+
+  function headerName(name) {
+    const text = StringPrototypeToLowerCase(String(name));
+    if (RegExpPrototypeExec(TOKEN, text) === null) throw new TypeError(`\`${text}\` is not a header name`);
+    return text;
+  }
+
+  function headerValue(value) {
+    const text = trimmed(String(value));
+    if (RegExpPrototypeExec(VALUE, text) === null) throw new TypeError("a header value has characters that cannot be sent");
+    return text;
+  }
+
+  /** Removes HTTP white space from both ends: only tab, line feed, carriage return and space. */
+  function trimmed(text) {
+    let from = 0;
+    let to = text.length;
+    while (from < to && isSpace(StringPrototypeCharCodeAt(text, from))) from++;
+    while (to > from && isSpace(StringPrototypeCharCodeAt(text, to - 1))) to--;
+    return StringPrototypeSlice(text, from, to);
+  }
+
+  const isSpace = (code) => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d;
+
+  class Headers {
+    #rows = [];
+    /** Whether these are the headers of a server's answer, which nobody can change. */
+    #immutable = false;
+
+    constructor(init) {
+      if (init === undefined) return;
+      if (init === null || typeof init !== "object") throw new TypeError("headers must be an object, rows or Headers");
+      if (#rows in init) {
+        for (let i = 0; i < init.#rows.length; i++) this.append(init.#rows[i][0], init.#rows[i][1]);
+      } else if (typeof init[SymbolIterator] === "function") {
+        for (const row of init) {
+          const pair = [...row];
+          if (pair.length !== 2) throw new TypeError("a header row must be a name and a value");
+          this.append(pair[0], pair[1]);
+        }
+      } else {
+        const names = ObjectKeys(init);
+        for (let i = 0; i < names.length; i++) this.append(names[i], init[names[i]]);
+      }
+    }
+    append(name, value) {
+      const row = [headerName(name), headerValue(value)];
+      this.#requireMutable();
+      define(this.#rows, this.#rows.length, row);
+    }
+    delete(name) {
+      const unwanted = headerName(name);
+      this.#requireMutable();
+      this.#keep(unwanted);
+    }
+    get(name) {
+      const wanted = headerName(name);
+      let found = null;
+      for (let i = 0; i < this.#rows.length; i++) {
+        if (this.#rows[i][0] === wanted) found = found === null ? this.#rows[i][1] : `${found}, ${this.#rows[i][1]}`;
+      }
+      return found;
+    }
+    getSetCookie() {
+      const found = [];
+      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === "set-cookie") define(found, found.length, this.#rows[i][1]);
+      return found;
+    }
+    has(name) {
+      const wanted = headerName(name);
+      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === wanted) return true;
+      return false;
+    }
+    set(name, value) {
+      const wanted = headerName(name);
+      const text = headerValue(value);
+      this.#requireMutable();
+      this.#keep(wanted);
+      define(this.#rows, this.#rows.length, [wanted, text]);
+    }
+    forEach(callback, self) {
+      const rows = this.#sorted();
+      for (let i = 0; i < rows.length; i++) callback.call(self, rows[i][1], rows[i][0], this);
+    }
+    *entries() {
+      const rows = this.#sorted();
+      for (let i = 0; i < rows.length; i++) yield [rows[i][0], rows[i][1]];
+    }
+    *keys() {
+      const rows = this.#sorted();
+      for (let i = 0; i < rows.length; i++) yield rows[i][0];
+    }
+    *values() {
+      const rows = this.#sorted();
+      for (let i = 0; i < rows.length; i++) yield rows[i][1];
+    }
+    [SymbolIterator]() {
+      return this.entries();
+    }
+    #requireMutable() {
+      if (this.#immutable) throw new TypeError("the headers of an answer cannot be changed: copy them with `new Headers(headers)`");
+    }
+    #keep(unwanted) {
+      const rows = [];
+      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] !== unwanted) define(rows, rows.length, this.#rows[i]);
+      this.#rows = rows;
+    }
+    /** Returns one row per name, joined and sorted, in iteration order. */
+    #sorted() {
+      const joined = new SafeMap();
+      const rows = [];
+      for (let i = 0; i < this.#rows.length; i++) {
+        const name = this.#rows[i][0];
+        if (name === "set-cookie") {
+          define(rows, rows.length, this.#rows[i]);
+        } else if (joined.has(name)) {
+          joined.get(name)[1] = `${joined.get(name)[1]}, ${this.#rows[i][1]}`;
+        } else {
+          const row = [name, this.#rows[i][1]];
+          joined.set(name, row);
+          define(rows, rows.length, row);
+        }
+      }
+      return ArrayPrototypeSort(rows, (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
+    }
+    /**
+     * Returns the rows of `headers` as they were set, or undefined if it is not a Headers object.
+     */
+    static rowsOf(headers) {
+      return #rows in headers ? headers.#rows : undefined;
+    }
+    /** Returns new headers with copies of these rows, whose names are in lower case. */
+    static ofRows(rows, immutable) {
+      const headers = new Headers();
+      for (let i = 0; i < rows.length; i++) define(headers.#rows, i, [rows[i][0], rows[i][1]]);
+      headers.#immutable = immutable;
+      return headers;
+    }
+  }
+  const { ofRows, rowsOf } = Headers;
+  delete Headers.ofRows;
+  delete Headers.rowsOf;
+  parts.tag(Headers.prototype, "Headers");
+
+  parts.headerValue = headerValue;
+  parts.headerList = rowsOf;
+  parts.headersOf = ofRows;
+  defineGlobal("Headers", Headers);
+})(globalThis.__tollhouse);

@@ -1,0 +1,91 @@
+// `fetch`: a request to another server, made by the host through its guard.
+"use strict";
+
+((parts) => {
+  const { awaited, defineGlobal, define, forgetOp, ops, requireCall, setCause } = parts;
+  const { Request } = parts.globals;
+  const { JSONStringify, ObjectKeys, Promise, PromiseReject, TypeError, Uint8Array } = parts.primordials;
+
+  const EMPTY = new Uint8Array(0);
+
+  const SIGNAL = "`signal: AbortSignal.timeout(ms)` limits its duration";
+  const JSON_BODY = "`body: JSON.stringify(value)` with the header `content-type: application/json` sends JSON";
+  const URL = "put them into the URL, for example with `URLSearchParams`";
+  const CONNECTION = "the host makes all connections";
+
+  /** Options of other functions, which would change the request if they were not ignored. */
+  const UNKNOWN = {
+    __proto__: null, auth: "`ctx.httpGetJson` sends secrets with it", timeout: SIGNAL, timeoutMs: SIGNAL, json: JSON_BODY, data: JSON_BODY,
+    params: URL, query: URL, agent: CONNECTION, client: CONNECTION, dispatcher: CONNECTION, proxy: CONNECTION,
+  };
+  const UNKNOWN_NAMES = ObjectKeys(UNKNOWN);
+
+  function refuseUnknown(init) {
+    if (init === null || typeof init !== "object") return;
+    for (let i = 0; i < UNKNOWN_NAMES.length; i++) {
+      const name = UNKNOWN_NAMES[i];
+      const given = init[name];
+      if (given !== undefined && given !== null) throw new TypeError(`fetch has no option \`${name}\`: ${UNKNOWN[name]}`);
+    }
+  }
+
+  /** Returns the rows of headers as JSON. */
+  function rowsOf(headers) {
+    const rows = [];
+    for (let i = 0; i < headers.length; i++) {
+      const row = [headers[i][0], headers[i][1]];
+      define(row, "toJSON", undefined);
+      define(rows, i, row);
+    }
+    define(rows, "toJSON", undefined);
+    return JSONStringify(rows);
+  }
+
+  function bytesOf(body) {
+    if (body === null) return EMPTY;
+    // Without a result, the call has been stopped.
+    return typeof body === "string" ? (ops.op_text_encode(body) ?? EMPTY) : body;
+  }
+
+  /** Sends a request. Its errors have the stack of this place. */
+  function send({ settings, headers, body, signal }) {
+    const { method, url, redirect, integrity } = settings;
+    if (integrity !== "") throw new TypeError("fetch does not support the option `integrity`");
+    if (signal !== null && parts.isAborted(signal)) throw parts.abortReason(signal);
+    const failure = new TypeError("fetch failed");
+    const number = ops.op_fetch(method, url, rowsOf(headers), bytesOf(body), redirect);
+    return new Promise((resolve, reject) => {
+      let release;
+      const convert = (answer) => parts.receivedResponse(answer.head, method === "HEAD" ? null : answer.bytes);
+      const succeed = (response) => {
+        release?.();
+        resolve(response);
+      };
+      const fail = (cause) => {
+        release?.();
+        reject(setCause(failure, `fetch failed: ${cause.message}`, cause));
+      };
+      awaited(number, convert, succeed, fail);
+      if (signal === null) return;
+      release = parts.onAbort(signal, () => {
+        forgetOp(number);
+        ops.op_forget(number);
+        reject(parts.abortReason(signal));
+      });
+    });
+  }
+
+  const { fetch } = {
+    fetch(input, init = undefined) {
+      try {
+        requireCall("fetch");
+        refuseUnknown(init);
+        return send(parts.readRequest(new Request(input, init)));
+      } catch (error) {
+        return PromiseReject(error);
+      }
+    },
+  };
+
+  defineGlobal("fetch", fetch);
+})(globalThis.__tollhouse);

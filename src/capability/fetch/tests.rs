@@ -1,0 +1,260 @@
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Bytes as Body,
+    http::{HeaderMap as Received, Method as Asked, StatusCode, Uri},
+    response::IntoResponse,
+    routing::{any, get},
+};
+use serde_json::{Value, json};
+use tollhouse_base::id::{CallId, EndpointId};
+use tollhouse_protocol::Limits;
+
+use super::*;
+use crate::{
+    AllowedHosts, CallGrants, Grant, Guard, GuardSettings,
+    guard::{RecordedAnswer, RecordedAnswers},
+    http::HttpCounters,
+    testing::serve,
+};
+
+const SECRET: &str = "K-AbCdEf0123456789012345";
+
+struct Caller {
+    guard: Guard,
+    hosts: AllowedHosts,
+    call: CallGrants,
+    counters: HttpCounters,
+    hidden: Redactor,
+    recorded: Option<Arc<RecordedAnswers>>,
+}
+
+impl Caller {
+    fn new(guard: Guard, hosts: &[&str], limits: Limits) -> Self {
+        let call = CallGrants {
+            owner: tollhouse_tool::Owner::Platform,
+            endpoint_id: EndpointId::generate(),
+            call_id: CallId::generate(),
+            by_owner: false,
+            grant: Arc::new(Grant::default()),
+            secrets: Vec::new(),
+            limits,
+        };
+        let hosts = AllowedHosts::parse(hosts).unwrap();
+        Self { guard, hosts, call, counters: HttpCounters::default(), hidden: Redactor::new([SECRET]), recorded: None }
+    }
+
+    /// Sends a request. Returns the head and the body of its response.
+    async fn send(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+        mode: RedirectMode,
+    ) -> Result<(Value, Bytes), OpFailure> {
+        let outgoing = OutgoingRequest {
+            guard: &self.guard,
+            hosts: self.hosts.clone(),
+            requested_hosts: AllowedHosts::default(),
+            call: &self.call,
+            counters: &self.counters,
+            hidden: &self.hidden,
+            recorded: self.recorded.clone(),
+        };
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let body = Bytes::copy_from_slice(body);
+        match outgoing.send(method.to_owned(), url.to_owned(), headers, body, mode).await? {
+            OpValue::Response { head, body } => Ok((serde_json::from_slice(&head).unwrap(), body)),
+            OpValue::None | OpValue::Json(_) | OpValue::Bytes(_) => panic!("expected a response"),
+        }
+    }
+
+    async fn get(&self, url: &str) -> Result<(Value, Bytes), OpFailure> {
+        self.send("GET", url, &[], b"", RedirectMode::Follow).await
+    }
+}
+
+async fn local(router: Router, limits: Limits) -> (Caller, String) {
+    let address = serve(router).await;
+    let guard = Guard::new(GuardSettings { allow: vec![address.to_string()], ..GuardSettings::default() }).unwrap();
+    (Caller::new(guard, &["127.0.0.1"], limits), format!("http://{address}"))
+}
+
+/// Returns the values of a header in a head.
+fn values<'h>(head: &'h Value, name: &str) -> Vec<&'h str> {
+    let rows = head["headers"].as_array().unwrap().iter();
+    rows.filter(|row| row[0] == name).map(|row| row[1].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn method_headers_and_body_reach_the_server() {
+    let echo = |method: Asked, uri: Uri, headers: Received, body: Body| async move {
+        let value = |name: &str| headers.get(name).map(|value| value.as_bytes().iter().copied().map(char::from).collect::<String>());
+        let names = ["content-type", "range", "origin", "x-own", "host", "accept-encoding", "x-forwarded-for", "content-length"];
+        let headers: Vec<_> = names.iter().map(|name| (*name, value(name))).collect();
+        axum::Json(json!({ "method": method.as_str(), "uri": uri.to_string(), "headers": headers, "body": body.to_vec() }))
+    };
+    let (caller, base) = local(Router::new().route("/", any(echo)), Limits { http_requests: 50, ..Limits::default() }).await;
+    let own = [
+        ("content-type", "application/x-own"),
+        ("range", "bytes=0-1"),
+        ("origin", "https://a.example"),
+        ("x-own", "caf\u{e9}"),
+        ("host", "forged.example"),
+        ("content-length", "99"),
+        ("accept-encoding", "identity"),
+        ("x-forwarded-for", "1.1.1.1"),
+        ("transfer-encoding", "chunked"),
+    ];
+    for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"] {
+        let (head, body) = caller.send(method, &format!("{base}/?a=b#c"), &own, &[0, 255], RedirectMode::Follow).await.unwrap();
+        assert_eq!((&head["status"], &head["statusText"], &head["redirected"]), (&json!(200), &json!("OK"), &json!(false)));
+        assert_eq!(head["url"], format!("{base}/?a=b"), "without the fragment");
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((&body["method"], &body["uri"], &body["body"]), (&json!(method), &json!("/?a=b"), &json!([0, 255])));
+        let host = base.strip_prefix("http://");
+        let sent = json!([
+            ["content-type", "application/x-own"],
+            ["range", "bytes=0-1"],
+            ["origin", "https://a.example"],
+            ["x-own", "caf\u{e9}"],
+            ["host", host],
+            ["accept-encoding", "gzip, deflate, br, zstd"],
+            ["x-forwarded-for", null],
+            ["content-length", "2"],
+        ]);
+        assert_eq!(body["headers"], sent, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn invalid_requests_are_refused_again_by_the_host() {
+    let (caller, base) = local(Router::new(), Limits::default()).await;
+    let large = vec![0; REQUEST_BODY_BYTES + 1];
+    let many: Vec<_> = (0..33).map(|_| ("a", "b")).collect();
+    for (method, headers, body) in [
+        ("TRACE", &[][..], &b""[..]),
+        ("connect", &[], b""),
+        ("Track", &[], b""),
+        ("a b", &[], b""),
+        ("", &[], b""),
+        ("GET", &[("a", "b\r\nc: d")], b""),
+        ("GET", &[("a", "\u{2603}")], b""),
+        ("GET", &[("a\r\nb", "c")], b""),
+        ("GET", &[("", "c")], b""),
+        ("GET", &many, b""),
+        ("POST", &[], &large),
+    ] {
+        let refused = caller.send(method, &base, headers, body, RedirectMode::Follow).await.unwrap_err();
+        assert_eq!(refused.code, "invalid_argument", "{method} {headers:?}");
+    }
+    assert_eq!(caller.get("https://elsewhere.dev/").await.unwrap_err().code, "not_granted");
+}
+
+#[tokio::test]
+async fn any_status_any_body_and_all_headers_are_returned() {
+    let answer = || async {
+        let headers = [("set-cookie", "a=b"), ("x-powered-by", "x"), ("content-type", "image/png")];
+        let mut response = (StatusCode::IM_A_TEAPOT, headers, vec![0_u8, 159, 255]).into_response();
+        response.headers_mut().append("set-cookie", axum::http::HeaderValue::from_static("c=d"));
+        response.headers_mut().append("x-latin", axum::http::HeaderValue::from_bytes(b"caf\xe9").unwrap());
+        response
+    };
+    let (caller, base) = local(Router::new().route("/", any(answer)), Limits::default()).await;
+    let (head, body) = caller.get(&base).await.unwrap();
+    assert_eq!((&head["status"], &head["statusText"], &body[..]), (&json!(418), &json!("I'm a teapot"), &[0, 159, 255][..]));
+    assert_eq!((values(&head, "set-cookie"), values(&head, "x-powered-by")), (vec!["a=b", "c=d"], vec!["x"]));
+    assert_eq!(values(&head, "x-latin"), ["caf\u{e9}"]);
+    let (head, body) = caller.send("HEAD", &base, &[], b"", RedirectMode::Follow).await.unwrap();
+    assert_eq!((&head["status"], body.len()), (&json!(418), 0));
+}
+
+#[tokio::test]
+async fn redirects_are_followed_returned_or_refused() {
+    let server = Router::new()
+        .route("/here", any(|method: Asked| async move { method.to_string() }))
+        .route("/moved", any(|| async { (StatusCode::SEE_OTHER, [("location", "/here")]) }))
+        .route("/inside", any(|| async { (StatusCode::TEMPORARY_REDIRECT, [("location", "http://127.0.0.1:1/")]) }))
+        .route("/away", any(|| async { (StatusCode::TEMPORARY_REDIRECT, [("location", "https://elsewhere.dev/")]) }));
+    let (caller, base) = local(server, Limits::default()).await;
+    let post = async |path: &str, mode| caller.send("POST", &format!("{base}{path}"), &[], b"body", mode).await;
+    let (head, body) = post("/moved", RedirectMode::Follow).await.unwrap();
+    assert_eq!((&head["url"], &head["redirected"], &body[..]), (&json!(format!("{base}/here")), &json!(true), &b"GET"[..]));
+    let (head, _) = post("/moved", RedirectMode::Manual).await.unwrap();
+    assert_eq!((&head["status"], values(&head, "location"), &head["redirected"]), (&json!(303), vec!["/here"], &json!(false)));
+    assert_eq!(post("/moved", RedirectMode::Error).await.unwrap_err().code, "redirected");
+    assert_eq!(post("/inside", RedirectMode::Follow).await.unwrap_err().code, "forbidden_address");
+    assert_eq!(post("/away", RedirectMode::Follow).await.unwrap_err().code, "not_granted");
+}
+
+#[tokio::test]
+async fn a_secret_sent_back_is_hidden_in_every_part_of_a_response() {
+    let lower = SECRET.to_ascii_lowercase();
+    let escaped: String = SECRET.chars().map(|character| format!("\\u{:04x}", u32::from(character))).collect();
+    let body = format!("plain {SECRET}, escaped \"{escaped}\", hex {}", hex::encode(SECRET));
+    let name = axum::http::HeaderName::from_bytes(lower.as_bytes()).unwrap();
+    let location = format!("/here?{SECRET}");
+    let server = Router::new()
+        .route(
+            "/here",
+            get(move || async move {
+                let mut response = body.into_response();
+                response.headers_mut().insert("x-echo", format!("<{SECRET}>").parse().unwrap());
+                response.headers_mut().insert(name, "1".parse().unwrap());
+                response
+            }),
+        )
+        .route("/moved", get(move || async move { (StatusCode::FOUND, [("location", location)]) }));
+    let (caller, base) = local(server, Limits::default()).await;
+    let (head, body) = caller.get(&format!("{base}/moved")).await.unwrap();
+    assert_eq!(body, "plain [redacted], escaped \"[redacted]\", hex [redacted]");
+    assert_eq!((&head["url"], values(&head, "x-echo")), (&json!(format!("{base}/here?[redacted]")), vec!["<[redacted]>"]));
+    assert!(!head.to_string().to_ascii_lowercase().contains("abcdef"), "{head}");
+}
+
+#[tokio::test]
+async fn limits_are_shared_with_http_get_json() {
+    let server = Router::new()
+        .route("/", any(|| async { axum::Json(1) }))
+        .route("/slow", any(std::future::pending::<()>))
+        .route("/large", any(|| async { "x".repeat(3_000) }));
+    let limits = Limits { http_requests: 4, http_wall_ms: 1_000, http_body_bytes: 2_000, ..Limits::default() };
+    let (caller, base) = local(server, limits).await;
+    assert_eq!(caller.get(&format!("{base}/slow")).await.unwrap_err().code, "timeout");
+    assert_eq!(caller.get(&format!("{base}/large")).await.unwrap_err().code, "body_too_large");
+    let outgoing = OutgoingRequest {
+        guard: &caller.guard,
+        hosts: caller.hosts.clone(),
+        requested_hosts: AllowedHosts::default(),
+        call: &caller.call,
+        counters: &caller.counters,
+        hidden: &caller.hidden,
+        recorded: None,
+    };
+    assert!(outgoing.get(base.clone(), vec![], None, None).await.is_ok());
+    assert!(caller.get(&base).await.is_ok());
+    assert_eq!(caller.get(&base).await.unwrap_err().code, "quota_exceeded");
+    assert_eq!(outgoing.get(base, vec![], None, None).await.unwrap_err().code, "quota_exceeded");
+}
+
+#[tokio::test]
+async fn recorded_answers_are_chosen_by_method() {
+    let answer = |method: Asked, body: &'static str| RecordedAnswer {
+        method,
+        url: "https://api.example.com/".parse().unwrap(),
+        status: StatusCode::OK,
+        headers: HeaderMap::new(),
+        body: Bytes::from_static(body.as_bytes()),
+    };
+    let mut caller = Caller::new(Guard::new(GuardSettings::default()).unwrap(), &["api.example.com"], Limits::default());
+    let recorded =
+        Arc::new(RecordedAnswers::new(vec![answer(Asked::GET, "got"), answer(Asked::POST, "posted"), answer(Asked::PUT, "put")]));
+    caller.recorded = Some(Arc::clone(&recorded));
+    let url = "https://api.example.com/";
+    assert_eq!(caller.send("POST", url, &[], b"a", RedirectMode::Follow).await.unwrap().1, "posted");
+    assert_eq!(caller.get(url).await.unwrap().1, "got");
+    assert_eq!(caller.get(url).await.unwrap_err().code, "unreachable");
+    assert_eq!(recorded.remaining(), [(Asked::PUT, url.parse().unwrap())]);
+}
