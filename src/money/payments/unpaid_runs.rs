@@ -155,19 +155,6 @@ impl UnpaidRunLimiter {
         self.accounts.lock().admit(&self.limits, running, self.hosts(), self.now()).map(drop)
     }
 
-    /// Takes a slot for a run whose payer is verified. The run's standing becomes [`Standing::New`] if the payer's paid runs
-    /// cover no more runs in flight than there are by now.
-    pub(super) fn begin(self: &Arc<Self>, mut running: RunParties) -> Result<RunPermit, RunLimitReached> {
-        let (mut accounts, now) = (self.accounts.lock(), self.now());
-        let is_customer = accounts.admit(&self.limits, &running, self.hosts(), now)?;
-        if !is_customer {
-            running.standing = Standing::New;
-        }
-        accounts.begin(&self.limits, &running, is_customer, now);
-        drop(accounts);
-        Ok(RunPermit::new(Arc::clone(self), running, is_customer))
-    }
-
     /// Corrects the count of a run that was found to be paid after it ended.
     pub(super) fn settled_afterwards(&self, running: &RunParties) {
         let (mut accounts, now) = (self.accounts.lock(), self.now());

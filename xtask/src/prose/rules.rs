@@ -62,13 +62,13 @@ pub(super) fn check(passage: &Passage) -> Vec<Finding> {
         }
         let count = longest_part(passage.area, sentence);
         let is_limited = matches!(passage.area, Area::Document | Area::Page | Area::Error | Area::ApiError | Area::SettingHelp);
-        if is_limited && count > MAX_SENTENCE {
+        if is_limited && count > MAX_SENTENCE && !is_list_of_code(sentence) {
             add(Rule::LongSentence, start, &head(sentence), format!("split it: {count} words, and the limit is {MAX_SENTENCE}"));
         }
     }
     let text = passage.text.trim();
     let count = words_of(text);
-    if passage.area == Area::Cell && count > MAX_CELL {
+    if passage.area == Area::Cell && count > MAX_CELL && !is_list_of_code(text) {
         add(
             Rule::LongCell,
             0,
@@ -123,6 +123,11 @@ fn head(text: &str) -> String {
 
 fn words_of(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(|char: char| char.is_alphanumeric() || char == CODE)).count()
+}
+
+/// Returns whether a text has no words but code, so that it is looked through rather than read.
+fn is_list_of_code(text: &str) -> bool {
+    !text.contains(char::is_alphanumeric)
 }
 
 /// Returns whether a word is a usual word without a capital, and not a name.
@@ -282,7 +287,9 @@ mod tests {
         assert_finds(Rule::LongSentence, Area::Error, &[&"no ".repeat(26)], &[&error]);
         let setting = format!("Days [default: {}]", "no ".repeat(26));
         assert_finds(Rule::LongSentence, Area::SettingHelp, &[], &[&setting]);
-        assert_finds(Rule::LongCell, Area::Cell, &[&words(16)], &[&words(15)]);
+        let list = vec![CODE.to_string(); 26].join(", ");
+        assert_finds(Rule::LongSentence, Area::Document, &[&format!("Use {list}")], &[&list]);
+        assert_finds(Rule::LongCell, Area::Cell, &[&words(16), &format!("see {list}")], &[&words(15), &list]);
     }
 
     #[test]

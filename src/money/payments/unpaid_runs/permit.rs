@@ -7,7 +7,8 @@ use std::sync::{
 
 use tollhouse_telemetry::counters::UNPAID_RUNS;
 
-use super::{RunParties, UnpaidRunLimiter};
+use super::{RunParties, UnpaidRunLimiter, account::Standing};
+use crate::payments::run_limits::RunLimitReached;
 
 /// A run's slot among those that may fail. If it is dropped, the run does not count.
 #[derive(Debug)]
@@ -22,11 +23,22 @@ pub(in crate::payments) struct RunPermit {
     is_over: bool,
 }
 
-impl RunPermit {
-    pub(super) fn new(throttle: Arc<UnpaidRunLimiter>, running: RunParties, is_customer: bool) -> Self {
-        Self { throttle, running, is_customer, is_canceled: AtomicBool::new(false), is_over: false }
+impl UnpaidRunLimiter {
+    /// Takes a slot for a run whose payer is verified. The run's standing becomes [`Standing::New`] if the payer's paid runs
+    /// cover no more runs in flight than there are by now.
+    pub(in crate::payments) fn begin(self: &Arc<Self>, mut running: RunParties) -> Result<RunPermit, RunLimitReached> {
+        let (mut accounts, now) = (self.accounts.lock(), self.now());
+        let is_customer = accounts.admit(&self.limits, &running, self.hosts(), now)?;
+        if !is_customer {
+            running.standing = Standing::New;
+        }
+        accounts.begin(&self.limits, &running, is_customer, now);
+        drop(accounts);
+        Ok(RunPermit { throttle: Arc::clone(self), running, is_customer, is_canceled: AtomicBool::new(false), is_over: false })
     }
+}
 
+impl RunPermit {
     pub(in crate::payments) fn paid(mut self) {
         self.finish();
         match *self.is_canceled.get_mut() {
