@@ -91,11 +91,11 @@ impl Session {
     fn start(worker: &Path) -> Self {
         let folder = tempfile::tempdir().expect("there is a folder for temporary files");
         let at = |path: &str| folder.path().join(path);
-        for made in ["target/release", "fixtures/clients", "home/.config/tollhouse", "bin"] {
+        for made in ["target/quick", "fixtures/clients", "home/.config/tollhouse", "bin"] {
             fs::create_dir_all(at(made)).expect("a folder can be made");
         }
         let binary = env!("CARGO_BIN_EXE_tollhouse");
-        for link in ["target/release/tollhouse", "bin/tollhouse"] {
+        for link in ["target/quick/tollhouse", "bin/tollhouse"] {
             symlink(binary, at(link)).expect("a link can be made");
         }
         symlink(root().join("runtime-js"), at("runtime-js")).expect("a link can be made");

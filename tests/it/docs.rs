@@ -23,7 +23,7 @@ const NOT_RUN: &str = "<!-- not run: ";
 /// and `curl` prints status codes separately from answers.
 const PROGRAMS: &str = r#"set -euo pipefail
 curl() { command curl --noproxy '*' --write-out '%{stderr}HTTP %{http_code}\n' "$@"; }
-tollhouse() { target/release/tollhouse "$@"; }
+tollhouse() { target/quick/tollhouse "$@"; }
 npm() { test "$*" = ci || test "$1" = install; }
 python3() { test "$*" = "-m venv .venv"; }
 npx() { test "$1 $2 $3 $4" = "--yes --package typescript tsc"; shift 4; node "$TYPESCRIPT" "$@"; }
@@ -48,11 +48,11 @@ pub fn blocks_of(text: &str) -> Vec<String> {
 pub fn checkout(host: &Host) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| folder.path().join(path);
-    for made in ["data", "target/release", "fixtures/clients"] {
+    for made in ["data", "target/quick", "fixtures/clients"] {
         fs::create_dir_all(at(made)).unwrap();
     }
     fs::write(at("data/admin-token"), &host.admin).unwrap();
-    symlink(tollhouse().get_program(), at("target/release/tollhouse")).unwrap();
+    symlink(tollhouse().get_program(), at("target/quick/tollhouse")).unwrap();
     symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime-js"), at("runtime-js")).unwrap();
     for entry in fs::read_dir(clients()).unwrap().flatten() {
         symlink(entry.path(), at("fixtures/clients").join(entry.file_name())).unwrap();

@@ -43,7 +43,7 @@ use std::{
 use failure::Failure;
 
 const HELP: &str = "\
-cargo xtask serve [--engine v8|quickjs] [ARGS]           build in release mode and start the host on ./data
+cargo xtask serve [--engine v8|quickjs] [ARGS]           build host and worker, and start the host on ./data
 cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   run all tests; CI uses both engines
 cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, compared with a bare axum route
 cargo xtask bench cli                                    help, a local deploy, and a save until the change is served, with their limits

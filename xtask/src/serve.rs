@@ -9,7 +9,8 @@ use std::{
 use crate::{
     Failure,
     args::{Args, from_env},
-    engine, paths, workers,
+    engine, paths,
+    workers::{self, Profile},
 };
 
 /// The hidden command that reads the host's standard output in a separate process.
@@ -21,8 +22,8 @@ const READY: &str = "listening on http://";
 /// returned.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
-    let worker = workers::build(engine)?;
-    let host = workers::build_host()?;
+    let worker = workers::build_as(Profile::Quick, engine)?;
+    let host = workers::build_host_as(Profile::Quick)?;
 
     let data = option(&args.rest, "--data").or_else(|| from_env("TOLLHOUSE_DATA")).unwrap_or_else(|| "./data".to_owned());
     let mut host = Command::new(host);
