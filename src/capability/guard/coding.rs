@@ -3,11 +3,14 @@
 
 use std::io::Read;
 
-use brotli_decompressor::Decompressor;
+use brotli_decompressor::{BrotliDecoderParameter, Decompressor};
 use bytes::Bytes;
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
-use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::{
+    BlockDecodingStrategy, FrameDecoder,
+    errors::{FrameDecoderError, ReadFrameHeaderError},
+};
 
 use super::error::FetchError;
 
@@ -25,6 +28,12 @@ const BROTLI_BUFFER_BYTES: usize = 4 << 10;
 
 /// Maximum window of a zstd frame, in bytes (RFC 9659).
 const ZSTD_WINDOW_BYTES: u64 = 8 << 20;
+
+/// Maximum window of a brotli stream, in bytes (RFC 7932, section 9.1). The larger windows of an extension are refused.
+const BROTLI_WINDOW_BYTES: usize = 16 << 20;
+
+/// Approximate maximum expansion factor of deflate.
+const INFLATES: usize = 1_032;
 
 /// The codings that a server may use if the request takes a compressed response.
 pub(super) const ACCEPTED: &str = "gzip, deflate, br, zstd";
@@ -55,9 +64,14 @@ impl Coding {
         }
     }
 
-    /// Returns whether the coding is based on deflate, which expands data less than others.
-    pub(super) fn is_deflate(self) -> bool {
-        matches!(self, Self::Gzip | Self::Deflate)
+    /// Returns how many bytes can be decoded from `coded` bytes before `limit` stops it. The decoders of brotli and zstd
+    /// fill a window before they return its first byte.
+    pub(super) fn decoded_bytes(self, coded: usize, limit: usize) -> usize {
+        match self {
+            Self::Identity => 0,
+            Self::Gzip | Self::Deflate => limit.min(coded.saturating_mul(INFLATES)),
+            Self::Brotli | Self::Zstd => limit.max(BROTLI_WINDOW_BYTES),
+        }
     }
 
     /// Decodes a body, up to `limit` bytes.
@@ -75,11 +89,13 @@ impl Coding {
             Self::Deflate if is_zlib(coded) => read(ZlibDecoder::new(&coded[..]), "deflate", limit),
             // Raw deflate, as some servers understand the name.
             Self::Deflate => read(DeflateDecoder::new(&coded[..]), "deflate", limit),
-            Self::Brotli => read(Decompressor::new(&coded[..], BROTLI_BUFFER_BYTES), "br", limit),
-            Self::Zstd => {
-                let decoder = StreamingDecoder::new_with_max_window_size(&coded[..], ZSTD_WINDOW_BYTES);
-                read(decoder.map_err(|_| FetchError::Undecodable("zstd"))?, "zstd", limit)
+            Self::Brotli => {
+                let mut decoder = Decompressor::new(&coded[..], BROTLI_BUFFER_BYTES);
+                // Otherwise a few hundred bytes fill a window of 1 GiB.
+                decoder.set_parameter(BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
+                read(decoder, "br", limit)
             }
+            Self::Zstd => read_zstd(coded, limit),
         }
     }
 }
@@ -93,6 +109,33 @@ fn read(decoder: impl Read, coding: &'static str, limit: usize) -> Result<Bytes,
     let mut body = Vec::new();
     decoder.take(limit as u64 + 1).read_to_end(&mut body).map_err(|_| FetchError::Undecodable(coding))?;
     if body.len() > limit { Err(FetchError::TooLarge(limit)) } else { Ok(body.into()) }
+}
+
+/// Decodes the frames of a body, which can be several (RFC 8878, section 3).
+fn read_zstd(mut coded: &[u8], limit: usize) -> Result<Bytes, FetchError> {
+    const UNDECODABLE: FetchError = FetchError::Undecodable("zstd");
+    let mut decoder = FrameDecoder::new();
+    decoder.set_max_window_size(ZSTD_WINDOW_BYTES);
+    let mut body = Vec::new();
+    while !coded.is_empty() {
+        match decoder.init(&mut coded) {
+            Ok(()) => {}
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                coded = usize::try_from(length).ok().and_then(|length| coded.get(length..)).ok_or(UNDECODABLE)?;
+                continue;
+            }
+            Err(_) => return Err(UNDECODABLE),
+        }
+        while !decoder.is_finished() {
+            decoder.decode_blocks(&mut coded, BlockDecodingStrategy::UptoBlocks(1)).map_err(|_| UNDECODABLE)?;
+            let room = (limit - body.len()) as u64 + 1;
+            decoder.by_ref().take(room).read_to_end(&mut body).map_err(|_| UNDECODABLE)?;
+            if body.len() > limit {
+                return Err(FetchError::TooLarge(limit));
+            }
+        }
+    }
+    Ok(body.into())
 }
 
 #[cfg(test)]
@@ -115,6 +158,50 @@ mod tests {
     fn a_zstd_frame_with_a_large_window_is_not_decoded() {
         let wide = Bytes::from(hex::decode(WIDE_ZSTD).unwrap());
         assert_eq!(Coding::Zstd.decode(&wide, 1 << 20), Err(FetchError::Undecodable("zstd")));
+    }
+
+    /// The text of [`BROTLI`] with a window of 1 GiB and of 4 MiB, in the format of large windows.
+    const LARGE_BROTLI: [&str; 2] =
+        ["115eec0ae037528bb5c2de588be884eda998bea82d12f0cd8402", "1156ec0ae037528bb5c2de588be884eda998bea82d12f0cd8402"];
+
+    #[test]
+    fn a_brotli_stream_with_a_large_window_is_not_decoded() {
+        for wide in LARGE_BROTLI {
+            let wide = Bytes::from(hex::decode(wide).unwrap());
+            assert_eq!(Coding::Brotli.decode(&wide, 1 << 20), Err(FetchError::Undecodable("br")));
+        }
+    }
+
+    #[test]
+    fn decoders_that_fill_a_window_count_as_long_work() {
+        for (coding, coded, limit, bytes) in [
+            (Coding::Gzip, 10, 1 << 20, 10_320),
+            (Coding::Deflate, 10_000, 1_000, 1_000),
+            (Coding::Brotli, 10, 1_000, BROTLI_WINDOW_BYTES),
+            (Coding::Zstd, 10, 1_000, BROTLI_WINDOW_BYTES),
+            (Coding::Brotli, 10, 32 << 20, 32 << 20),
+        ] {
+            assert_eq!(coding.decoded_bytes(coded, limit), bytes, "{coding:?}");
+        }
+    }
+
+    /// `{"a":1}` with and without a checksum, as zstd 1.5 compresses it.
+    const ZSTD_FRAMES: [&str; 2] = ["28b52ffd04583900007b2261223a317d488bfc32", "28b52ffd00583900007b2261223a317d"];
+
+    /// A frame of three bytes that say nothing about the content.
+    const SKIPPED_FRAME: &str = "502a4d1803000000ffffff";
+
+    #[test]
+    fn all_frames_of_zstd_are_decoded() {
+        let [first, second] = ZSTD_FRAMES;
+        let decode = |frames: &[&str], limit| Coding::Zstd.decode(&Bytes::from(hex::decode(frames.concat()).unwrap()), limit);
+        for frames in [&[first, second][..], &[SKIPPED_FRAME, first, SKIPPED_FRAME, second, SKIPPED_FRAME]] {
+            assert_eq!(decode(frames, 14).unwrap(), "{\"a\":1}{\"a\":1}");
+            assert_eq!(decode(frames, 13), Err(FetchError::TooLarge(13)));
+        }
+        for broken in [&[first, "00"][..], &[first, "502a4d1804000000ffffff"], &[&second[..20]]] {
+            assert_eq!(decode(broken, 100), Err(FetchError::Undecodable("zstd")), "{broken:?}");
+        }
     }
 
     fn named(values: &[&'static str]) -> Result<Coding, FetchError> {
