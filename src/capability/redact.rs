@@ -15,6 +15,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     ops::Range,
+    sync::OnceLock,
 };
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -46,6 +47,8 @@ pub struct Redactor {
     /// Whether a JSON number can contain a form.
     finds_numbers: bool,
     ignores_case: bool,
+    /// Built on first use.
+    in_either_case: OnceLock<Box<Redactor>>,
 }
 
 impl Redactor {
@@ -58,10 +61,13 @@ impl Redactor {
         Self::of_forms(forms, false)
     }
 
-    /// Creates a redactor that finds the same values with their ASCII letters in either case, for texts that contain
-    /// names of hosts or of media types. Do not use it often: it builds another finder.
-    pub(crate) fn ignoring_case(&self) -> Self {
-        Self::of_forms(self.forms.iter().flatten().map(|form| form.to_ascii_lowercase()).collect(), true)
+    /// Returns a redactor that finds the same values with their ASCII letters in either case, for texts that contain
+    /// names of hosts, headers or media types.
+    pub(crate) fn ignoring_case(&self) -> &Self {
+        self.in_either_case.get_or_init(|| {
+            let forms = self.forms.iter().flatten().map(|form| form.to_ascii_lowercase()).collect();
+            Box::new(Self::of_forms(forms, true))
+        })
     }
 
     fn of_forms(forms: BTreeSet<String>, ignores_case: bool) -> Self {
@@ -73,7 +79,7 @@ impl Redactor {
         let (heads, forms): (Vec<_>, Vec<_>) = heads.into_iter().unzip();
         let finder = if heads.is_empty() { None } else { Some(finder_of(&heads).expect("heads are far below the finder's limits")) };
         let finds_numbers = heads.iter().any(|head| head.iter().all(|byte| in_number(*byte)));
-        Self { finder, forms, finds_numbers, ignores_case }
+        Self { finder, forms, finds_numbers, ignores_case, in_either_case: OnceLock::new() }
     }
 
     /// Returns whether there is nothing to search for.

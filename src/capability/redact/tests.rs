@@ -100,6 +100,7 @@ fn secret_in_a_json_pointer_is_found() {
 fn secret_is_found_in_either_case_on_request() {
     let redactor = Redactor::new(["K-AbCdEf0123456789"]);
     assert_eq!(redactor.redact("<k-ABCDEF0123456789>"), "<k-ABCDEF0123456789>");
+    assert!(std::ptr::eq(redactor.ignoring_case(), redactor.ignoring_case()), "it is built once");
     let redactor = redactor.ignoring_case();
     for text in ["<k-ABCDEF0123456789>", "<K-AbCdEf0123456789>", r"<\u004B-\u0041bcdef0123456789>"] {
         assert_eq!(redactor.redact(text), format!("<{MARK}>"), "{text}");
