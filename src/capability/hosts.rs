@@ -34,14 +34,23 @@ impl AllowedHosts {
 
     /// Returns whether the list allows `host`, in the form of a parsed URL, at the scheme's default port.
     pub fn allows(&self, host: &str) -> bool {
-        self.0.iter().any(|entry| match entry.strip_prefix('*') {
-            Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
-            None => entry == host,
-        })
+        self.0.iter().any(|entry| matches(entry, host))
+    }
+
+    /// Returns whether the list allows `host`, in the form of a parsed URL, at one port or another.
+    pub fn allows_at_any_port(&self, host: &str) -> bool {
+        self.0.iter().any(|entry| matches(split_port(entry).0, host))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
+    }
+}
+
+fn matches(entry: &str, host: &str) -> bool {
+    match entry.strip_prefix('*') {
+        Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
+        None => entry == host,
     }
 }
 
@@ -128,6 +137,10 @@ mod tests {
             assert!(hosts.allows_port(host, port) && !hosts.allows(host) && !hosts.allows_port(host, 8444), "{host}");
         }
         assert!(hosts.allows("c.com") && !hosts.allows_port("c.com", 8443) && !hosts.allows_port("b.com", 8080));
+        for host in ["a.com", "x.b.com", "c.com", "[2606:4700::1]"] {
+            assert!(hosts.allows_at_any_port(host), "{host}");
+        }
+        assert!(!hosts.allows_at_any_port("b.com") && !hosts.allows_at_any_port("x.a.com"));
         let entries = ["a.com:8443", "*.b.com", "[::1]", "[::1]:8443", "c.com"];
         assert_eq!(entries.map(host_of_entry), ["a.com", "b.com", "[::1]", "[::1]", "c.com"]);
     }

@@ -163,7 +163,7 @@ impl OutgoingRequest<'_> {
             other => other,
         };
         let message = match &error {
-            FetchError::HostNotAllowed(host) if self.requested_hosts.allows(host) => {
+            FetchError::HostNotAllowed(host) if self.requested_hosts.allows_at_any_port(host) => {
                 format!("the host `{host}` in `allowedHosts` waits for an admin")
             }
             other => other.to_string(),
@@ -267,7 +267,7 @@ impl Fetched {
 
     /// Returns whether the response declares that it is something other than JSON. If not, its bytes decide, because
     /// many servers label JSON as plain text, a script or unspecified bytes.
-    fn declares_other(&self) -> bool {
+    pub(super) fn declares_other(&self) -> bool {
         self.kind().is_some_and(|kind| !is_json(&kind) && !kind.starts_with("text/") && !VAGUE.contains(&kind.as_str()))
     }
 

@@ -114,11 +114,12 @@ async fn requested_capability_without_a_grant_waits_for_an_admin() {
     let failure = ops.op(OpRequest::FileDelete { path: "a".into() }).await.unwrap_err();
     assert!(failure.message.contains("request it with `capabilities.files: true`"), "{failure:?}");
     // A grant of one host, and a request for another.
-    let requested_hosts = AllowedHosts::parse(&["*.example.com"]).unwrap();
+    let requested_hosts = AllowedHosts::parse(&["*.example.com", "ports.dev:8443"]).unwrap();
     grant.set(Granted { requested_hosts, ..everything() });
     let ask = |url: &str| OpRequest::HttpGetJson { url: url.into(), headers: Vec::new(), timeout_ms: None, auth: None };
     for (url, message) in [
         ("https://api.example.com/", "the host `api.example.com` in `allowedHosts` waits for an admin"),
+        ("https://ports.dev:8443/", "the host `ports.dev` in `allowedHosts` waits for an admin"),
         ("https://other.example/", "the host `other.example` is not in `allowedHosts` of `tool.json`"),
     ] {
         let failure = ops.op(ask(url)).await.unwrap_err();
