@@ -191,7 +191,7 @@ const FAILURE_BYTES: u64 = 1 << 10;
 /// Bytes of a file's line in a list.
 const FILE_LINE_BYTES: u64 = 1 << 10;
 
-/// Bytes of a response's head, whose headers have at most 64 KiB before they are JSON.
+/// Bytes of a response's head, whose headers and status text have at most 64 KiB before they are JSON.
 const RESPONSE_HEAD_BYTES: u64 = 128 << 10;
 
 impl OpRequest {

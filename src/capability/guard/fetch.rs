@@ -256,7 +256,8 @@ impl Guard {
         let response = answered.map_err(|error| broken(&error, if error.is_connect() { "could not connect" } else { BROKE }))?;
         let meter = response.extensions().get::<ConnectionMeter>().expect("every connection is metered");
         let reading = meter.reading(request.body_bytes);
-        let bytes: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let reason = response.extensions().get::<ReasonPhrase>().map_or(0, |reason| reason.as_bytes().len());
+        let bytes = reason + response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
         if bytes > HEADER_BYTES {
             return Err(FetchError::Unreachable(format!("the answer has headers of {bytes} bytes, and the maximum is {HEADER_BYTES}")));
         }

@@ -51,7 +51,7 @@ pub(super) const CACHED_NAMES_BYTES: u64 = 1 << 20;
 /// Maximum number of headers in a response. More headers end the connection.
 pub(super) const HEADERS: usize = 100;
 
-/// Maximum total size of a response's headers, in bytes. Payment offers are headers, and a seller can have many.
+/// Maximum total size of a response's headers and status text, in bytes. Payment offers are headers, and a seller can have many.
 pub(super) const HEADER_BYTES: usize = 64 << 10;
 
 /// Size of the client's read buffer, in bytes. A response head must fit into it.

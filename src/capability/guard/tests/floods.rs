@@ -172,6 +172,12 @@ async fn headers_of_an_answer_are_read_up_to_their_limits() {
         assert_eq!(fetched.is_ok(), passes, "{} bytes: {fetched:?}", headers.len());
         assert!(passes || matches!(fetched, Err(FetchError::Unreachable(_))), "{fetched:?}");
     }
+    for (bytes, passes) in [(63 << 10, true), (65 << 10, false)] {
+        let head = format!("HTTP/1.1 200 {}\r\ncontent-length: 0\r\n\r\n", "x".repeat(bytes));
+        let (address, _told) = flooding(Flood::of(head, "")).await;
+        let fetched = fetch(&allowing(&[address]), &format!("http://{address}/")).await;
+        assert_eq!(fetched.is_ok(), passes, "a status text of {bytes} bytes: {fetched:?}");
+    }
     for again in ["x".repeat(1 << 16), "x: y\r\n".repeat(1 << 12)] {
         let (ended, sent) = ended(TIMEOUT, Flood::of("HTTP/1.1 200 OK\r\nx: ", again)).await;
         assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{ended:?}, {sent}");
