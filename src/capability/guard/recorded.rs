@@ -7,14 +7,14 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Method, Response, StatusCode};
 use tollhouse_base::lock::Lock;
-use url::Url;
+use url::{Position, Url};
 
 /// A response for one request.
 #[derive(Debug, Clone)]
 pub struct RecordedAnswer {
     /// The method that it answers.
     pub method: Method,
-    /// The exact URL that it answers.
+    /// The exact URL that it answers. A fragment does not count, because it is not sent.
     pub url: Url,
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -39,9 +39,14 @@ impl RecordedAnswers {
     pub(super) fn take(&self, method: &Method, url: &Url) -> Option<Response<Full<Bytes>>> {
         let mut answers = self.0.lock();
         let RecordedAnswer { status, headers, body, .. } =
-            answers.iter().position(|answer| answer.method == *method && answer.url == *url).map(|at| answers.remove(at))?;
+            answers.iter().position(|answer| answer.method == *method && sent(&answer.url) == sent(url)).map(|at| answers.remove(at))?;
         let mut response = Response::new(Full::new(body));
         (*response.status_mut(), *response.headers_mut()) = (status, headers);
         Some(response)
     }
+}
+
+/// Returns the part of a URL that a server gets.
+fn sent(url: &Url) -> &str {
+    &url[..Position::AfterQuery]
 }
