@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use reqwest::{
     Method,
-    header::{HeaderMap, HeaderValue},
+    header::{HeaderMap, HeaderValue, RANGE},
 };
 use serde::Serialize;
 use tollhouse_protocol::{OpFailure, OpValue, RedirectMode, limits::REQUEST_BODY_BYTES};
@@ -18,6 +18,9 @@ use super::{
 
 /// Methods that no request can have (Fetch standard, forbidden method).
 const FORBIDDEN_METHODS: [&str; 3] = ["CONNECT", "TRACE", "TRACK"];
+
+/// Maximum length of a method, in bytes.
+const METHOD_BYTES: usize = 64;
 
 /// Headers that `fetch` sends although `httpGetJson` does not: they describe a body, a part of one, or the caller.
 const SENT_HEADERS: [&str; 4] = ["content-encoding", "content-type", "origin", "range"];
@@ -36,12 +39,14 @@ impl OutgoingRequest<'_> {
             let message = format!("the body of the request has {} bytes, and the maximum is {REQUEST_BODY_BYTES}", body.len());
             return Err(invalid_argument(message));
         }
+        let headers = request_headers(&headers)?;
         let request = Fetch {
             method,
-            headers: request_headers(&headers)?,
+            // A part of a compressed body cannot be decoded (Fetch standard, HTTP-network-or-cache fetch).
+            takes_compressed: !headers.contains_key(RANGE),
+            headers,
             body: Some(body),
             redirects: redirects(redirect),
-            takes_compressed: true,
             ..self.get_request(&url, self.call.limits.http_wall_ms)
         };
         let fetched = self.exchange(request).await?;
@@ -55,12 +60,12 @@ impl OutgoingRequest<'_> {
         let reason = fetched.reason.as_deref().or_else(|| fetched.status.canonical_reason().map(str::as_bytes)).unwrap_or_default();
         // A name, and the host of a URL, are in lower case.
         let in_lower = (!hidden.is_empty()).then(|| hidden.ignoring_case());
-        let is_hidden = |name: &str| in_lower.as_ref().is_some_and(|hidden| hidden.redact(name) != name);
+        let is_hidden = |name: &str| in_lower.is_some_and(|hidden| hidden.redact(name) != name);
         let url = without_fragment(&fetched.url);
         let head = Head {
             status: fetched.status.as_u16(),
             status_text: latin1(hidden, reason),
-            url: in_lower.as_ref().map_or_else(|| url.as_str().to_owned(), |hidden| hidden.redact(url.as_str()).into_owned()),
+            url: in_lower.map_or_else(|| url.as_str().to_owned(), |hidden| hidden.redact(url.as_str()).into_owned()),
             redirected: fetched.is_redirected,
             headers: fetched
                 .headers
@@ -85,6 +90,9 @@ struct Head<'a> {
 }
 
 fn parse_method(name: &str) -> Result<Method, OpFailure> {
+    if name.len() > METHOD_BYTES {
+        return Err(invalid_argument(format!("the method has {} bytes, and the maximum is {METHOD_BYTES}", name.len())));
+    }
     let method = Method::from_bytes(name.as_bytes()).map_err(|_| invalid_argument(format!("`{name}` is not a method")))?;
     let forbidden = FORBIDDEN_METHODS.iter().any(|forbidden| forbidden.eq_ignore_ascii_case(method.as_str()));
     if forbidden { Err(invalid_argument(format!("a request cannot have the method {method}"))) } else { Ok(method) }
@@ -129,10 +137,11 @@ fn without_fragment(url: &Url) -> Url {
     url
 }
 
-/// Returns the body with the values of secrets replaced. In JSON, a number can be a value too, in any spelling.
+/// Returns the body with the values of secrets replaced. In JSON, a number can be a value too, in any spelling. A body
+/// can be JSON without declaring it.
 fn redacted(hidden: &Redactor, fetched: &Fetched) -> Bytes {
     let body = &fetched.body;
-    let json = if fetched.is_json() { hidden.redact_json_text(body).unwrap_or_default() } else { None };
+    let json = if fetched.declares_other() { None } else { hidden.redact_json_text(body).unwrap_or_default() };
     let body = json.unwrap_or_else(|| body.clone());
     hidden.redact_bytes(&body).unwrap_or(body)
 }

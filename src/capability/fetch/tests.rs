@@ -121,12 +121,30 @@ async fn method_headers_and_body_reach_the_server() {
             ["origin", "https://a.example"],
             ["x-own", "caf\u{e9}"],
             ["host", host],
-            ["accept-encoding", "gzip, deflate, br, zstd"],
+            ["accept-encoding", "identity"],
             ["x-forwarded-for", null],
             ["content-length", "2"],
         ]);
         assert_eq!(body["headers"], sent, "{method}");
     }
+}
+
+#[tokio::test]
+async fn only_whole_responses_may_be_compressed() {
+    let accepted = |headers: Received| async move { headers["accept-encoding"].to_str().unwrap().to_owned() };
+    let (caller, base) = local(Router::new().route("/", any(accepted)), Limits::default()).await;
+    for (headers, accepted) in [(&[][..], "gzip, deflate, br, zstd"), (&[("range", "bytes=0-1")], "identity")] {
+        assert_eq!(caller.send("GET", &base, headers, b"", RedirectMode::Follow).await.unwrap().1, accepted);
+    }
+}
+
+#[tokio::test]
+async fn headers_of_a_head_response_describe_the_body_of_a_get() {
+    let answer = || async { [("content-encoding", "gzip"), ("content-length", "1234")] };
+    let (caller, base) = local(Router::new().route("/", any(answer)), Limits::default()).await;
+    let (head, body) = caller.send("HEAD", &base, &[], b"", RedirectMode::Follow).await.unwrap();
+    assert_eq!((values(&head, "content-encoding"), values(&head, "content-length")), (vec!["gzip"], vec!["1234"]));
+    assert_eq!(body.len(), 0);
 }
 
 #[tokio::test]
@@ -140,6 +158,7 @@ async fn invalid_requests_are_refused_again_by_the_host() {
         ("Track", &[], b""),
         ("a b", &[], b""),
         ("", &[], b""),
+        (&"X".repeat(65), &[], b""),
         ("GET", &[("a", "b\r\nc: d")], b""),
         ("GET", &[("a", "\u{2603}")], b""),
         ("GET", &[("a\r\nb", "c")], b""),
@@ -215,6 +234,20 @@ async fn a_secret_sent_back_is_hidden_in_every_part_of_a_response() {
 }
 
 #[tokio::test]
+async fn a_secret_in_json_is_hidden_whatever_the_response_declares() {
+    let escaped: String = SECRET.chars().map(|character| format!("\\\\u{:04x}", u32::from(character))).collect();
+    let nested = format!(r#"{{"a":"{{\"b\":\"{escaped}\"}}"}}"#);
+    for kind in ["application/json", "text/plain", "application/octet-stream"] {
+        let body = nested.clone();
+        let server = Router::new().route("/", get(move || async move { ([("content-type", kind)], body) }));
+        let (caller, base) = local(server, Limits::default()).await;
+        let body: Value = serde_json::from_slice(&caller.get(&base).await.unwrap().1).unwrap();
+        let inner: Value = serde_json::from_str(body["a"].as_str().unwrap()).unwrap();
+        assert_eq!(inner, json!({ "b": "[redacted]" }), "{kind}");
+    }
+}
+
+#[tokio::test]
 async fn limits_are_shared_with_http_get_json() {
     let server = Router::new()
         .route("/", any(|| async { axum::Json(1) }))
@@ -254,7 +287,7 @@ async fn recorded_answers_are_chosen_by_method() {
     caller.recorded = Some(Arc::clone(&recorded));
     let url = "https://api.example.com/";
     assert_eq!(caller.send("POST", url, &[], b"a", RedirectMode::Follow).await.unwrap().1, "posted");
-    assert_eq!(caller.get(url).await.unwrap().1, "got");
+    assert_eq!(caller.get(&format!("{url}#part")).await.unwrap().1, "got");
     assert_eq!(caller.get(url).await.unwrap_err().code, "unreachable");
     assert_eq!(recorded.remaining(), [(Asked::PUT, url.parse().unwrap())]);
 }
