@@ -10,9 +10,10 @@
   const VALUE = new SafeRegExp(/^[\t\x20-\x7e\x80-\xff]*$/);
 
   function headerName(name) {
-    const text = StringPrototypeToLowerCase(String(name));
+    const text = String(name);
+    // Before the conversion, which makes a `k` of the Kelvin sign.
     if (RegExpPrototypeExec(TOKEN, text) === null) throw new TypeError(`\`${text}\` is not a header name`);
-    return text;
+    return StringPrototypeToLowerCase(text);
   }
 
   function headerValue(value) {
@@ -41,19 +42,23 @@
       if (init === undefined) return;
       if (init === null || typeof init !== "object") throw new TypeError("headers must be an object, rows or Headers");
       if (#rows in init) {
-        for (let i = 0; i < init.#rows.length; i++) this.append(init.#rows[i][0], init.#rows[i][1]);
+        for (let i = 0; i < init.#rows.length; i++) this.#add(init.#rows[i][0], init.#rows[i][1]);
       } else if (typeof init[SymbolIterator] === "function") {
         for (const row of init) {
           const pair = [...row];
           if (pair.length !== 2) throw new TypeError("a header row must be a name and a value");
-          this.append(pair[0], pair[1]);
+          this.#add(pair[0], pair[1]);
         }
       } else {
         const names = ObjectKeys(init);
-        for (let i = 0; i < names.length; i++) this.append(names[i], init[names[i]]);
+        for (let i = 0; i < names.length; i++) this.#add(names[i], init[names[i]]);
       }
     }
     append(name, value) {
+      this.#add(name, value);
+    }
+    /** The script calls this instead of `append`, which a handler can replace. */
+    #add(name, value) {
       const row = [headerName(name), headerValue(value)];
       this.#requireMutable();
       define(this.#rows, this.#rows.length, row);
@@ -139,6 +144,11 @@
     static rowsOf(headers) {
       return #rows in headers ? headers.#rows : undefined;
     }
+    /** Adds a row, whose name is in lower case, unless there is one with this name. */
+    static addMissing(headers, name, value) {
+      for (let i = 0; i < headers.#rows.length; i++) if (headers.#rows[i][0] === name) return;
+      define(headers.#rows, headers.#rows.length, [name, value]);
+    }
     /** Returns new headers with copies of these rows, whose names are in lower case. */
     static ofRows(rows, immutable) {
       const headers = new Headers();
@@ -147,12 +157,14 @@
       return headers;
     }
   }
-  const { ofRows, rowsOf } = Headers;
+  const { addMissing, ofRows, rowsOf } = Headers;
+  delete Headers.addMissing;
   delete Headers.ofRows;
   delete Headers.rowsOf;
   parts.tag(Headers.prototype, "Headers");
 
   parts.headerValue = headerValue;
+  parts.addMissingHeader = addMissing;
   parts.headerList = rowsOf;
   parts.headersOf = ofRows;
   defineGlobal("Headers", Headers);

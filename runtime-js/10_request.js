@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, contentOf, defineGlobal, headerList, headersOf, ops } = parts;
+  const { Body, addMissingHeader, contentOf, defineGlobal, headerList, headersOf, ops } = parts;
   const { Headers } = parts.globals;
   const { Boolean, JSONParse, RegExpPrototypeExec, SafeRegExp, String, StringPrototypeToUpperCase, TypeError } = parts.primordials;
 
@@ -118,7 +118,7 @@
       if (inherited) return new Body(old.#body.take());
       parts.refuseUnsupported(given);
       const { content, type } = contentOf(given);
-      if (type !== null && !this.#headers.has("content-type")) this.#headers.set("content-type", type);
+      if (type !== null) addMissingHeader(this.#headers, "content-type", type);
       return new Body(content);
     }
 

@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, contentOf, defineGlobal, headerList, headersOf, headerValue } = parts;
+  const { Body, addMissingHeader, contentOf, defineGlobal, headerList, headersOf, headerValue } = parts;
   const { Headers } = parts.globals;
   const { JSONParse, Number, RangeError, String, TypeError } = parts.primordials;
 
@@ -43,14 +43,14 @@
       if (hasNullBody(this.#status)) throw new TypeError(`a response with status ${this.#status} has no body`);
       const { content, type } = contentOf(body);
       this.#body = new Body(content);
-      if (type !== null && !this.#headers.has("content-type")) this.#headers.set("content-type", type);
+      if (type !== null) addMissingHeader(this.#headers, "content-type", type);
     }
 
     static json(value, init = undefined) {
       const text = parts.check.json(value, "the response");
       // Read only once, because rows can come from an iterator.
       const headers = new Headers(init?.headers ?? undefined);
-      if (!headers.has("content-type")) headers.set("content-type", JSON_TYPE);
+      addMissingHeader(headers, "content-type", JSON_TYPE);
       return new Response(text, { __proto__: null, status: init?.status, statusText: init?.statusText, headers });
     }
     static error() {

@@ -74,6 +74,7 @@ fn invalid_requests_are_type_errors_and_are_not_sent() {
         ("'https://a.example/', { body: 'a' }", "a request with GET has no body"),
         ("'https://a.example/', { headers: { a: 'b\\r\\nhost: c' } }", "a header value has characters that cannot be sent"),
         ("'https://a.example/', { headers: { 'a\\r\\nb': 'c' } }", "is not a header name"),
+        ("'https://a.example/', { headers: { '\\u212Aeep-alive': 'b' } }", "is not a header name"),
         ("'https://a.example/', { redirect: 'never' }", "`never` is not a value of the option `redirect` of a request"),
         ("'https://a.example/', { signal: { aborted: false } }", "the option `signal` must be an AbortSignal"),
         ("'https://a.example/', { cache: 'only-if-cached' }", "the option `cache` cannot be `only-if-cached`: the host has no cache"),
@@ -200,6 +201,27 @@ fn modified_prototypes_do_not_reach_a_request() {
     assert_eq!(worker.json(&Value::Null), json!(1));
     let OpRequest::Fetch { method, url, body, .. } = &worker.ops[0] else { panic!("{:?}", worker.ops) };
     assert_eq!((method.as_str(), url.as_str(), &body[..]), ("POST", "https://a.example/", &b"body 0"[..]));
+}
+
+#[test]
+fn modified_methods_of_headers_do_not_reach_a_request_or_an_answer() {
+    let mut worker = Worker::handler(
+        "for (const name of ['append', 'delete', 'get', 'has', 'set']) Headers.prototype[name] = () => 'bent';
+         for (const headers of [{ 'x-a': 'b' }, [['x-a', 'b']], new Headers({ 'x-a': 'b' })]) {
+           await fetch('https://a.example/', { method: 'PUT', body: 'text', headers });
+         }
+         const rows = (response) => [...response.headers].map((row) => row.join(': '));
+         return [new Response('text'), Response.json(1), new Response('text', { headers: { 'content-type': 'a/b' } })].map(rows);",
+    );
+    let kinds = json!([["content-type: text/plain;charset=UTF-8"], ["content-type: application/json"], ["content-type: a/b"]]);
+    assert_eq!(worker.json(&Value::Null), kinds);
+    let row = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let sent = [row("x-a", "b"), row("content-type", "text/plain;charset=UTF-8")];
+    assert_eq!(worker.ops.len(), 3);
+    for op in &worker.ops {
+        let OpRequest::Fetch { headers, .. } = op else { panic!("{op:?}") };
+        assert_eq!(headers, &sent);
+    }
 }
 
 #[test]
