@@ -91,7 +91,7 @@ impl Coding {
             Self::Deflate => read(DeflateDecoder::new(&coded[..]), "deflate", limit),
             Self::Brotli => {
                 let mut decoder = Decompressor::new(&coded[..], BROTLI_BUFFER_BYTES);
-                // Otherwise a few hundred bytes fill a window of 1 GiB.
+                // Otherwise a kilobyte can fill a window of 1 GiB.
                 decoder.set_parameter(BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
                 read(decoder, "br", limit)
             }

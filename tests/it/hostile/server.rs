@@ -24,6 +24,9 @@ pub(super) async fn start() -> String {
 /// 20 MB of spaces.
 const BROTLI_BOMB: &str = "cbffff3ff82540e2b14020f7fe8fffff7ff04b00c4611180eefd5ffeffffe0970088c30200ddfb1f";
 
+/// A short text, in the format for windows of up to 1 GiB.
+const WIDE_BROTLI: &str = "115eec0ae037528bb5c2de588be884eda998bea82d12f0cd8402";
+
 /// Returns a frame of 20 MB, in which every four bytes expand to 128 KiB.
 fn zstd_bomb() -> Vec<u8> {
     [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0x58][..], &[2, 0, 0x10, b' '].repeat(160)].concat()
@@ -63,6 +66,7 @@ fn routes() -> Router {
             get(move || async move { ([(header::CONTENT_ENCODING, "gzip"), (header::CONTENT_TYPE, "application/json")], bomb) }),
         )
         .route("/bomb-br", get(|| async { ([(header::CONTENT_ENCODING, "br")], hex::decode(BROTLI_BOMB).unwrap()) }))
+        .route("/wide-br", get(|| async { ([(header::CONTENT_ENCODING, "br")], hex::decode(WIDE_BROTLI).unwrap()) }))
         .route("/bomb-zstd", get(|| async { ([(header::CONTENT_ENCODING, "zstd")], zstd_bomb()) }))
         .route("/cookies", get(|| async { ([(header::SET_COOKIE, "session=1")], Json(json!({}))) }))
 }

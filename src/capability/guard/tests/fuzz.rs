@@ -1,10 +1,12 @@
-//! Fuzz targets: URLs of arbitrary bytes.
+//! Fuzz targets: URLs and compressed bodies of arbitrary bytes.
 
 use std::{net::Ipv6Addr, sync::LazyLock};
 
+use bytes::Bytes;
 use hyper::header::HeaderValue;
 
 use super::*;
+use crate::guard::coding::Coding;
 
 static GUARD: LazyLock<Guard> = LazyLock::new(|| guard(GuardSettings::default()));
 
@@ -72,6 +74,17 @@ fn allowed_urls_are_public_and_stay_allowed_when_parsed_again() {
         assert!(GUARD.check(text, Some(&AllowedHosts::default())).is_err());
         if let Some(next) = HeaderValue::from_str(target).ok().and_then(|target| GUARD.redirected(&url, &target, None).ok()) {
             is_safe(&next);
+        }
+    });
+}
+
+#[test]
+fn no_coding_decodes_past_its_limit() {
+    const LIMIT: usize = 64 << 10;
+    tollhouse_fuzz::check("coding", |bytes| {
+        let coded = Bytes::copy_from_slice(bytes);
+        for coding in [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd] {
+            assert!(coding.decode(&coded, LIMIT).map_or(0, |body| body.len()) <= LIMIT, "{coding:?}");
         }
     });
 }
