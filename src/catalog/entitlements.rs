@@ -1,5 +1,6 @@
 //! Rules of granting. Pure functions from what an endpoint has and what is wanted to what it gets.
 
+use tollhouse_capability::host_of_entry;
 use tollhouse_tool::{Capabilities, Endpoint, VersionMaker};
 
 use super::Policy;
@@ -105,10 +106,15 @@ impl Entitlements {
     fn request(&self, wanted: &AccessSet, policy: &Policy) -> Self {
         let free = policy.builder_capabilities.of_network();
         let is_free = free.any() && !wanted.capabilities.of_network().without(free).any();
-        let hosts = if is_free { wanted.hosts.clone() } else { vec![] };
+        let hosts = wanted.hosts.iter().filter(|host| is_free && !self.withholds(host)).cloned().collect();
         let free = AccessSet { capabilities: policy.builder_capabilities, hosts }.without(&self.withheld);
         let granted = wanted.intersection(&self.granted.union(&free));
         Self { requested: wanted.without(&granted), granted, withheld: self.withheld.clone() }
+    }
+
+    /// Returns whether an admin withheld the host of an entry, at this or another port.
+    fn withholds(&self, entry: &str) -> bool {
+        self.withheld.hosts.iter().any(|withheld| host_of_entry(withheld) == host_of_entry(entry))
     }
 
     /// Sets the granted rights, as an admin.
@@ -179,6 +185,8 @@ mod tests {
             ("a new host waits", standing("http a.b", "", ""), "http a.b c.d", "kv", standing("http a.b", "c.d", "")),
             ("removing is at once", standing("kv http a.b", "files", ""), "kv", "kv", standing("kv", "", "")),
             ("taken away is asked for", standing("", "", "kv a.b"), "kv a.b", "kv http", standing("", "kv a.b", "kv a.b")),
+            ("taken away at another port", standing("http", "", "a.b"), "http a.b:8443", "http", standing("http", "a.b:8443", "a.b")),
+            ("taken away without subdomains", standing("http", "", "a.b"), "http *.a.b", "http", standing("http", "*.a.b", "a.b")),
             ("dropped and wanted again", standing("", "", ""), "files", "kv", standing("", "files", "")),
         ] {
             assert_eq!(before.request(&reach(wanted), &policy(free)), after, "{name}");
