@@ -2,16 +2,18 @@
 //!
 //! A request is allowed if its URL is plain (no userinfo, no control characters, the scheme's default port or one that
 //! the tool's allowed hosts name), its host is a public name or address, and **every** address that the name resolves to
-//! is public. The name is resolved once,
-//! in the client's own resolver, and the connection goes to the addresses that were checked. Redirects are followed
-//! here, and each hop is checked again. Proxies from the environment are not used. [`addresses`] defines which
-//! addresses are public.
+//! is public. The name is resolved once, in the client's own resolver, and the connection goes to the addresses that
+//! were checked. Redirects are followed here, and each hop is checked again. Proxies from the environment are not used.
+//! [`addresses`] defines which addresses are public.
 //!
 //! It uses only HTTP/1.1: a connection has one request at a time, and an abandoned request closes its connection. Over
 //! HTTP/2, a server can keep sending unrequested data after the request has ended, which costs processor time and is
 //! covered by no limit. Also, all owners' requests to one host would share a connection, where the owner with the most
 //! requests would delay the others. All bytes that arrive on a connection are counted, whatever they are: see
 //! [`meter`].
+//!
+//! Tools share idle connections. A connection on which a tool has sent a body is closed instead, because a server that
+//! does not read the body can take it for the next request (request smuggling).
 //!
 //! The guard does *not* decide who may use it: `fetch` and `ctx.httpGetJson` pass the tool's allowed hosts.
 

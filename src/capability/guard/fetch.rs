@@ -122,6 +122,12 @@ impl Fetch<'_> {
         }
     }
 
+    /// Returns whether a tool chose a body. A server that does not read it can take it for the beginning of the next
+    /// request on its connection, which could be another tool's, so that connection must have no next request.
+    fn has_body_of_a_tool(&self) -> bool {
+        self.hosts.is_some() && self.body.as_ref().is_some_and(|body| !body.is_empty())
+    }
+
     /// Changes the request for the target of a redirect.
     fn redirect(&mut self, status: StatusCode, leaves_origin: bool) {
         if leaves_origin {
@@ -245,7 +251,7 @@ impl Guard {
             }
             headers.append(name, value.clone());
         }
-        if !self.keeps(request.owner, url) {
+        if request.has_body_of_a_tool() || !self.keeps(request.owner, url) {
             headers.append(CONNECTION, HeaderValue::from_static("close"));
         }
         headers.append(ACCEPT_ENCODING, HeaderValue::from_static(if request.takes_compressed { coding::ACCEPTED } else { "identity" }));

@@ -359,6 +359,25 @@ async fn a_request_names_the_host_unless_the_handler_names_itself() {
 }
 
 #[tokio::test]
+async fn a_connection_that_got_a_body_of_a_tool_is_closed() {
+    let connection =
+        |headers: HeaderMap| async move { headers.get(header::CONNECTION).map_or("kept", |value| value.to_str().unwrap()).to_owned() };
+    let address = serve(Router::new().route("/", any(connection))).await;
+    let (guard, url) = (allowing(&[address]), format!("http://{address}/"));
+    let hosts = AllowedHosts::parse(&["127.0.0.1"]).unwrap();
+    for (hosts, method, body, answer) in [
+        (Some(&hosts), Method::POST, "text", "close"),
+        (Some(&hosts), Method::DELETE, "text", "close"),
+        (Some(&hosts), Method::POST, "", "kept"),
+        (Some(&hosts), Method::GET, "", "kept"),
+        (None, Method::POST, "text", "kept"),
+    ] {
+        let request = Fetch { hosts, method, body: Some(body.into()), ..Fetch::get(&url, WALL, 1_000) };
+        assert_eq!(guard.fetch(request).await.unwrap().body, answer, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn a_secret_is_sent_over_http_only_to_exempt_loopback_addresses() {
     let address = serve(Router::new().route("/", get(echo))).await;
     let port = address.port();
