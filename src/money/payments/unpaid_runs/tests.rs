@@ -333,21 +333,23 @@ async fn half_of_a_tools_places_are_for_addresses_without_unpaid_runs() {
     assert_eq!(bound(&throttle, &from("f", "one", 4)), Some(RunLimit::Tool("one".parse().unwrap())), "of all there are four");
 }
 
+/// Sends failures from one host to another.
+fn exchange(one: &Arc<UnpaidRunLimiter>, other: &Arc<UnpaidRunLimiter>) {
+    for ((_, reported), (_, received)) in one.tallies().into_iter().zip(other.tallies()) {
+        reported.take_used(100).into_iter().for_each(|(name, used)| received.used_elsewhere(&name, used));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn unpaid_runs_at_one_host_count_at_the_others() {
     let (one, other) = (throttle(3, 0, 5), throttle(3, 0, 5));
-    let exchange = || {
-        for ((_, reported), (_, received)) in one.tallies().into_iter().zip(other.tallies()) {
-            reported.take_used(100).into_iter().for_each(|(name, used)| received.used_elsewhere(&name, used));
-        }
-    };
-    exchange();
+    exchange(&one, &other);
     (0..3).for_each(|_| fail(&one, running("a", "one")));
-    exchange();
+    exchange(&one, &other);
     assert_eq!(bound(&other, &running("a", "two")), Some(RunLimit::Payer));
     (0..2).for_each(|_| fail(&one, running("b", "one")));
-    exchange();
-    exchange();
+    exchange(&one, &other);
+    exchange(&one, &other);
     assert_eq!(bound(&other, &running("c", "one")), Some(RunLimit::Tool("one".parse().unwrap())));
     assert_eq!(bound(&other, &running("b", "two")), None, "nothing is sent twice");
 }
@@ -356,15 +358,10 @@ async fn unpaid_runs_at_one_host_count_at_the_others() {
 async fn unpaid_runs_of_an_address_and_on_credit_count_at_all_hosts() {
     let (one, other) = (throttle(30, 3, 5), throttle(30, 3, 5));
     let credit = |id: &str| RunParties { funds: KnownFunds::Credit, ..running(id, "one") };
-    let exchange = || {
-        for ((_, reported), (_, received)) in one.tallies().into_iter().zip(other.tallies()) {
-            reported.take_used(100).into_iter().for_each(|(name, used)| received.used_elsewhere(&name, used));
-        }
-    };
-    exchange();
+    exchange(&one, &other);
     ["a", "b", "c"].into_iter().for_each(|payer| fail(&one, from(payer, "two", 1)));
     (0..5).for_each(|_| fail(&one, credit("crd_a")));
-    exchange();
+    exchange(&one, &other);
     assert_eq!(bound(&other, &from("d", "three", 1)), Some(RunLimit::Address));
     assert_eq!(bound(&other, &credit("crd_b")), Some(RunLimit::Tool("one".parse().unwrap())));
     assert_eq!(bound(&other, &running("e", "one")), None, "these were on credit");
