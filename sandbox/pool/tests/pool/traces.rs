@@ -41,6 +41,7 @@ async fn handler_sees_no_trace_of_the_warm_up() {
     for tier in Tier::ALL {
         let mut tool = Tool::new("seen", SEEN);
         tool.tier = tier;
+        tool.limits.output_bytes = 1 << 20;
         let forked = TestPool::start(|config| (config.spares, config.tier) = (1, tier)).await;
         let blank = TestPool::start(|config| (config.zygote_forks, config.spares) = (0, 0)).await;
         forked.until(|pool| pool.status().spares == 1).await;
