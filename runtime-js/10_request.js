@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, addMissingHeader, contentOf, defineGlobal, headerList, headersOf, ops } = parts;
+  const { Body, addMissingHeader, contentOf, defineInterface, headerList, headersOf, ops } = parts;
   const { Headers } = parts.globals;
   const { Boolean, JSONParse, RegExpPrototypeExec, SafeRegExp, String, StringPrototypeToUpperCase, TypeError } = parts.primordials;
 
@@ -204,9 +204,8 @@
   const { head, read } = Request;
   delete Request.head;
   delete Request.read;
-  parts.tag(Request.prototype, "Request");
 
   parts.requestHead = head;
   parts.readRequest = read;
-  defineGlobal("Request", Request);
+  defineInterface(Request);
 })(globalThis.__tollhouse);

@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, addMissingHeader, contentOf, defineGlobal, headerList, headersOf, headerValue } = parts;
+  const { Body, addMissingHeader, contentOf, defineInterface, headerList, headersOf, headerValue } = parts;
   const { Headers } = parts.globals;
   const { JSONParse, Number, RangeError, String, TypeError } = parts.primordials;
 
@@ -145,10 +145,9 @@
   delete Response.head;
   delete Response.read;
   delete Response.received;
-  parts.tag(Response.prototype, "Response");
 
   parts.readResponse = read;
   parts.responseHead = head;
   parts.receivedResponse = received;
-  defineGlobal("Response", Response);
+  defineInterface(Response);
 })(globalThis.__tollhouse);

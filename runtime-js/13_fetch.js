@@ -87,5 +87,7 @@
     },
   };
 
+  // Not `defineOperation`, because a missing argument rejects.
+  parts.operations.fetch = true;
   defineGlobal("fetch", fetch);
 })(globalThis.__tollhouse);
