@@ -21,7 +21,8 @@
   const UNKNOWN_NAMES = ObjectKeys(UNKNOWN);
 
   function refuseUnknown(init) {
-    if (init === null || typeof init !== "object") return;
+    // A Request has a method `json`.
+    if (init === null || typeof init !== "object" || parts.requestHead(init) !== undefined) return;
     for (let i = 0; i < UNKNOWN_NAMES.length; i++) {
       const name = UNKNOWN_NAMES[i];
       const given = init[name];
