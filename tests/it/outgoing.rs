@@ -110,6 +110,20 @@ async fn an_answer_of_another_server_can_be_returned_but_not_its_cookies() {
 }
 
 #[tokio::test]
+async fn a_secret_in_the_host_of_a_url_is_hidden_in_the_error() {
+    let host = Host::start().await;
+    let mut tool = js("hook", 0.0, "export default async (req, ctx) => fetch(`https://${ctx.env.HOOK}.a.example.com/`);");
+    tool["capabilities"] = json!({ "fetch": true });
+    tool["allowedHosts"] = json!(["b.example.com"]);
+    host.publish(&tool).await;
+    let secret = json!({ "name": "HOOK", "value": "k-3Zx9Qp7Lm2Vt" });
+    host.manage(reqwest::Method::POST, "/ai/endpoints/hook/secrets", &secret).await.is(200);
+    let error = host.call("hook", &json!({})).await.fails(502, "handler_failed", "tool");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("the host `[redacted].a.example.com` is not in `allowedHosts`"), "{message}");
+}
+
+#[tokio::test]
 async fn bytes_in_a_header_of_another_server_reach_the_caller_unchanged() {
     const NAMES: [&[u8]; 2] = [b"inline; filename=caf\xe9", "inline; filename=caf\u{e9}".as_bytes()];
     let named = async |Path(at): Path<usize>| [("content-disposition", HeaderValue::from_bytes(NAMES[at]).unwrap())];
