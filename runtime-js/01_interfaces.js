@@ -132,20 +132,22 @@
   /**
    * Adds `entries`, `keys`, `values`, `forEach` and the iterator to a class whose objects are rows of
    * name and value. `rowsOf` returns the current rows of an object, and throws for other objects.
-   * Iterators are live: they see changes of the rows.
+   * Live iterators see changes of the rows, and others have the rows from when they were made.
    */
-  function definePairs(Class, rowsOf) {
+  function definePairs(Class, rowsOf, isLive = true) {
     class PairIterator {
       #object;
+      #rows;
       #kind;
       #next = 0;
       constructor(object, kind) {
-        rowsOf(object);
+        const rows = rowsOf(object);
+        this.#rows = isLive ? undefined : rows;
         this.#object = object;
         this.#kind = kind;
       }
       next() {
-        const rows = rowsOf(this.#object);
+        const rows = this.#rows ?? rowsOf(this.#object);
         if (this.#next >= rows.length) return { value: undefined, done: true };
         const row = rows[this.#next++];
         return { value: this.#kind === 2 ? [row[0], row[1]] : row[this.#kind], done: false };
@@ -167,9 +169,12 @@
         return new PairIterator(this, 1);
       },
       forEach(callback, self = undefined) {
-        rowsOf(this);
+        let rows = rowsOf(this);
         if (typeof callback !== "function") throw new TypeError(`the callback of \`${Class.name}.forEach\` must be a function`);
-        for (let i = 0, rows; i < (rows = rowsOf(this)).length; i++) ReflectApply(callback, self, [rows[i][1], rows[i][0], this]);
+        for (let i = 0; i < rows.length; i++) {
+          ReflectApply(callback, self, [rows[i][1], rows[i][0], this]);
+          if (isLive) rows = rowsOf(this);
+        }
       },
     };
     const define = (key, value, enumerable) =>

@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { define, defineGlobal } = parts;
+  const { define, defineInterface, definePairs } = parts;
   const { ArrayPrototypeSort, ObjectKeys, RegExpPrototypeExec, SafeMap, SafeRegExp, String, StringPrototypeCharCodeAt,
     StringPrototypeSlice, StringPrototypeToLowerCase, SymbolIterator, TypeError } = parts.primordials;
 
@@ -38,7 +38,7 @@
     /** Whether these are the headers of a server's answer, which nobody can change. */
     #immutable = false;
 
-    constructor(init) {
+    constructor(init = undefined) {
       if (init === undefined) return;
       if (init === null || typeof init !== "object") throw new TypeError("headers must be an object, rows or Headers");
       if (#rows in init) {
@@ -93,25 +93,6 @@
       this.#keep(wanted);
       define(this.#rows, this.#rows.length, [wanted, text]);
     }
-    forEach(callback, self) {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) callback.call(self, rows[i][1], rows[i][0], this);
-    }
-    *entries() {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) yield [rows[i][0], rows[i][1]];
-    }
-    *keys() {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) yield rows[i][0];
-    }
-    *values() {
-      const rows = this.#sorted();
-      for (let i = 0; i < rows.length; i++) yield rows[i][1];
-    }
-    [SymbolIterator]() {
-      return this.entries();
-    }
     #requireMutable() {
       if (this.#immutable) throw new TypeError("the headers of an answer cannot be changed: copy them with `new Headers(headers)`");
     }
@@ -144,6 +125,10 @@
     static rowsOf(headers) {
       return #rows in headers ? headers.#rows : undefined;
     }
+    /** Returns new rows of `headers` in iteration order. Throws for other objects. */
+    static sorted(headers) {
+      return headers.#sorted();
+    }
     /** Adds a row, whose name is in lower case, unless there is one with this name. */
     static addMissing(headers, name, value) {
       for (let i = 0; i < headers.#rows.length; i++) if (headers.#rows[i][0] === name) return;
@@ -157,15 +142,16 @@
       return headers;
     }
   }
-  const { addMissing, ofRows, rowsOf } = Headers;
+  const { addMissing, ofRows, rowsOf, sorted } = Headers;
   delete Headers.addMissing;
   delete Headers.ofRows;
   delete Headers.rowsOf;
-  parts.tag(Headers.prototype, "Headers");
+  delete Headers.sorted;
 
   parts.headerValue = headerValue;
   parts.addMissingHeader = addMissing;
   parts.headerList = rowsOf;
   parts.headersOf = ofRows;
-  defineGlobal("Headers", Headers);
+  definePairs(Headers, sorted, false);
+  defineInterface(Headers);
 })(globalThis.__tollhouse);

@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, addMissingHeader, contentOf, defineGlobal, headerList, headersOf, ops } = parts;
+  const { Body, addMissingHeader, contentOf, defineInterface, headerList, headersOf, ops } = parts;
   const { Headers } = parts.globals;
   const { Boolean, JSONParse, RegExpPrototypeExec, SafeRegExp, String, StringPrototypeToUpperCase, TypeError } = parts.primordials;
 
@@ -107,7 +107,9 @@
       else this.#headers = headersOf(old === undefined ? [] : headerList(old.#headers), false);
       this.#source = options.signal === undefined ? (old === undefined ? null : old.#source) : options.signal;
       if (this.#source !== null && !parts.isAbortSignal(this.#source)) throw new TypeError("the option `signal` must be an AbortSignal");
-      this.#body = this.#bodyOf(options.body ?? null, old);
+      // Without a stream, a Request among the options cannot have its body as a property.
+      const model = init !== null && typeof init === "object" && #settings in init && !init.#body.isNull ? init : old;
+      this.#body = this.#bodyOf(options.body ?? null, model);
     }
     #bodyOf(given, old) {
       const inherited = given === null && old !== undefined && !old.#body.isNull;
@@ -204,9 +206,8 @@
   const { head, read } = Request;
   delete Request.head;
   delete Request.read;
-  parts.tag(Request.prototype, "Request");
 
   parts.requestHead = head;
   parts.readRequest = read;
-  defineGlobal("Request", Request);
+  defineInterface(Request);
 })(globalThis.__tollhouse);

@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, addMissingHeader, contentOf, defineGlobal, headerList, headersOf, headerValue } = parts;
+  const { Body, addMissingHeader, contentOf, defineInterface, headerList, headersOf, headerValue } = parts;
   const { Headers } = parts.globals;
   const { JSONParse, Number, RangeError, String, TypeError } = parts.primordials;
 
@@ -36,14 +36,23 @@
       }
       this.#statusText = init?.statusText === undefined ? "" : headerValue(init.statusText);
       this.#headers = new Headers(init?.headers ?? undefined);
-      if (body === null || body === undefined) {
+      if (body === null) {
+        if (arguments.length !== 0 && arguments[0] === undefined && Response.#hasBody(init)) {
+          throw new TypeError("`body` of a Response is not supported yet: copy it with `new Response(await response.bytes(), response)`");
+        }
         this.#body = new Body(null);
         return;
       }
+      parts.refuseUnsupported(body);
       if (hasNullBody(this.#status)) throw new TypeError(`a response with status ${this.#status} has no body`);
       const { content, type } = contentOf(body);
       this.#body = new Body(content);
       if (type !== null) addMissingHeader(this.#headers, "content-type", type);
+    }
+
+    /** Returns whether `value` is a Response with a body, which a handler can try to pass on as `response.body`. */
+    static #hasBody(value) {
+      return value !== null && typeof value === "object" && #status in value && !value.#body.isNull;
     }
 
     static json(value, init = undefined) {
@@ -145,10 +154,9 @@
   delete Response.head;
   delete Response.read;
   delete Response.received;
-  parts.tag(Response.prototype, "Response");
 
   parts.readResponse = read;
   parts.responseHead = head;
   parts.receivedResponse = received;
-  defineGlobal("Response", Response);
+  defineInterface(Response);
 })(globalThis.__tollhouse);

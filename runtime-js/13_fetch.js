@@ -21,7 +21,8 @@
   const UNKNOWN_NAMES = ObjectKeys(UNKNOWN);
 
   function refuseUnknown(init) {
-    if (init === null || typeof init !== "object") return;
+    // A Request has a method `json`.
+    if (init === null || typeof init !== "object" || parts.requestHead(init) !== undefined) return;
     for (let i = 0; i < UNKNOWN_NAMES.length; i++) {
       const name = UNKNOWN_NAMES[i];
       const given = init[name];
@@ -87,5 +88,7 @@
     },
   };
 
+  // Not `defineOperation`, because a missing argument rejects.
+  parts.operations.fetch = true;
   defineGlobal("fetch", fetch);
 })(globalThis.__tollhouse);

@@ -14,6 +14,8 @@
   const BYTES = "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`";
   const KEYS =
     "`crypto.subtle` has only `digest`: bundle a package for the rest, for example `@noble/hashes` for HMAC and `@noble/curves` for signatures";
+  const FORMS =
+    "send URLSearchParams, a string or bytes; if a package only compares with it, add `Object.assign(globalThis, { FormData: class {} })`";
   const STRINGS =
     "code from strings is not available: use a package that does not need it, or generate its code before you publish (for example, standalone code of ajv or precompiled templates)";
 
@@ -29,7 +31,8 @@
     [["setImmediate"], "use queueMicrotask or setTimeout"],
     [["WebAssembly"], STRINGS],
     [["Worker", "SharedArrayBuffer", "Atomics"], "a handler has one thread"],
-    [["Blob", "File", "FormData", "ReadableStream"], BYTES],
+    [["Blob", "File", "ReadableStream"], BYTES],
+    [["FormData"], FORMS],
     [["waitUntil", "passThroughOnException"], "await the promise before the handler returns: nothing continues after the answer"],
     [["ctx"], "it is the handler's second parameter: `export default async (req, ctx) => ({})`"],
   ]) {

@@ -18,7 +18,7 @@
  * - A process keeps its module state for later calls of the same version, but can end at any time.
  *   Store data that must last in `ctx.kv` or `ctx.files`.
  * - A call ends when its handler does. Pending writes to `ctx.kv` and `ctx.files` are completed
- *   first; pending reads and timers are dropped.
+ *   first; pending reads, requests and timers are dropped.
  * - Time stands still while a handler computes. `Date.now()` returns the start of the call, and
  *   advances with each answer that you await from `ctx` or a timer.
  * - `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not available. `Intl` is available on V8

@@ -63,7 +63,7 @@ impl Redactor {
 
     /// Returns a redactor that finds the same values with their ASCII letters in either case, for texts that contain
     /// names of hosts, headers or media types.
-    pub(crate) fn ignoring_case(&self) -> &Self {
+    pub fn ignoring_case(&self) -> &Self {
         self.in_either_case.get_or_init(|| {
             let forms = self.forms.iter().flatten().map(|form| form.to_ascii_lowercase()).collect();
             Box::new(Self::of_forms(forms, true))

@@ -1,6 +1,9 @@
 //! Responses to calls.
 
-use axum::{body::Body, http::HeaderName};
+use axum::{
+    body::Body,
+    http::{HeaderName, header::InvalidHeaderValue},
+};
 use tollhouse_call::{CompletedCall, bodiless};
 use tollhouse_front::{header_names, settlement};
 
@@ -16,12 +19,18 @@ pub(super) fn without_body(done: &CompletedCall) -> Response {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     for (name, value) in &answer.headers {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str())) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name.as_str()), header_value(value)) {
             headers.insert(name, value);
         }
     }
     mark(&mut response, done);
     response
+}
+
+/// Converts a value that a handler set. Each character is a byte, as in handlers (Web IDL, ByteString).
+fn header_value(value: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    let bytes: Result<Vec<u8>, _> = value.chars().map(u8::try_from).collect();
+    HeaderValue::from_bytes(bytes.as_deref().unwrap_or(value.as_bytes()))
 }
 
 /// Adds receipt and settlement headers, and isolates the tool's content from the host's origin: its documents run no

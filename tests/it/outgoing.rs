@@ -3,7 +3,8 @@
 use axum::{
     Json, Router,
     body::Bytes,
-    http::{HeaderMap, Method, StatusCode},
+    extract::Path,
+    http::{HeaderMap, HeaderValue, Method, StatusCode},
     routing::any,
 };
 use serde_json::{Value, json};
@@ -106,6 +107,37 @@ async fn an_answer_of_another_server_can_be_returned_but_not_its_cookies() {
     assert_eq!((answer.header("set-cookie"), answer.header("x-request-cost")), (None, None));
     let body: Value = answer.json();
     assert_eq!((&body["method"], &body["body"]), (&json!("PUT"), &json!("text")));
+}
+
+#[tokio::test]
+async fn a_secret_in_the_host_of_a_url_is_hidden_in_the_error() {
+    let host = Host::start().await;
+    let mut tool = js("hook", 0.0, "export default async (req, ctx) => fetch(`https://${ctx.env.HOOK}.a.example.com/`);");
+    tool["capabilities"] = json!({ "fetch": true });
+    tool["allowedHosts"] = json!(["b.example.com"]);
+    host.publish(&tool).await;
+    let secret = json!({ "name": "HOOK", "value": "k-3Zx9Qp7Lm2Vt" });
+    host.manage(reqwest::Method::POST, "/ai/endpoints/hook/secrets", &secret).await.is(200);
+    let error = host.call("hook", &json!({})).await.fails(502, "handler_failed", "tool");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("the host `[redacted].a.example.com` is not in `allowedHosts`"), "{message}");
+}
+
+#[tokio::test]
+async fn bytes_in_a_header_of_another_server_reach_the_caller_unchanged() {
+    const NAMES: [&[u8]; 2] = [b"inline; filename=caf\xe9", "inline; filename=caf\u{e9}".as_bytes()];
+    let named = async |Path(at): Path<usize>| [("content-disposition", HeaderValue::from_bytes(NAMES[at]).unwrap())];
+    let address = listen(Router::new().route("/{at}", any(named))).await.to_string();
+    let host = Host::builder().flag("--guard-allow", &address).start().await;
+    let mut tool = js("bytes", 0.0, "export default async (req) => fetch(req.input.url);");
+    tool["capabilities"] = json!({ "fetch": true });
+    tool["allowedHosts"] = json!(["127.0.0.1"]);
+    tool["outputSchema"] = json!({});
+    host.publish(&tool).await;
+    for (at, name) in NAMES.iter().enumerate() {
+        let answer = host.call("bytes", &json!({ "url": format!("http://{address}/{at}") })).await.is(200);
+        assert_eq!(answer.headers["content-disposition"].as_bytes(), *name);
+    }
 }
 
 #[tokio::test]

@@ -138,8 +138,8 @@ pub(super) async fn run(
         Outcome::Invalid(Side::Input, problems) => Err(CallError::Input(redacted_mismatch(problems, ops.redactor()))),
         Outcome::Invalid(Side::Output, problems) => Err(log_error(&ops, CallError::Output(redacted_mismatch(problems, ops.redactor())))),
         Outcome::Threw(thrown) => {
-            // The worker truncated both, maybe within a secret.
-            let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();
+            // The worker truncated both, maybe within a secret. They can name the host of a URL, in lower case.
+            let clean = |text: String| ops.redactor().ignoring_case().redact_cut(&text).into_owned();
             let thrown = Thrown { message: clean(thrown.message), stack: clean(thrown.stack) };
             ops.report(LogLevel::Error, &thrown.message, json!({ "stack": thrown.stack }));
             // If the host failed an op, the thrown error is a consequence of that.

@@ -130,6 +130,21 @@ async fn method_headers_and_body_reach_the_server() {
 }
 
 #[tokio::test]
+async fn a_request_without_a_body_has_a_length_if_its_method_expects_one() {
+    let length = |headers: Received| async move {
+        headers.get("content-length").map_or("none".to_owned(), |length| length.to_str().unwrap().to_owned())
+    };
+    let moved = || async { (StatusCode::SEE_OTHER, [("location", "/")]) };
+    let server = Router::new().route("/", any(length)).route("/moved", any(moved));
+    let (caller, base) = local(server, Limits { http_requests: 50, ..Limits::default() }).await;
+    for (method, length) in [("POST", "0"), ("PUT", "0"), ("PATCH", "0"), ("GET", "none"), ("DELETE", "none"), ("OPTIONS", "none")] {
+        assert_eq!(caller.send(method, &base, &[], b"", RedirectMode::Follow).await.unwrap().1, length, "{method}");
+    }
+    let (_, body) = caller.send("POST", &format!("{base}/moved"), &[], b"", RedirectMode::Follow).await.unwrap();
+    assert_eq!(body, "none", "it became a GET");
+}
+
+#[tokio::test]
 async fn only_whole_responses_may_be_compressed() {
     let accepted = |headers: Received| async move { headers["accept-encoding"].to_str().unwrap().to_owned() };
     let (caller, base) = local(Router::new().route("/", any(accepted)), Limits::default()).await;

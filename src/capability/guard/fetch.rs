@@ -128,6 +128,12 @@ impl Fetch<'_> {
         self.hosts.is_some() && self.body.as_ref().is_some_and(|body| !body.is_empty())
     }
 
+    /// Returns whether servers expect a body and the request has none. Some then require a length (RFC 9110, section 8.6),
+    /// which the client sends only with a body.
+    fn lacks_expected_body(&self) -> bool {
+        matches!(self.method, Method::POST | Method::PUT | Method::PATCH) && self.body.as_ref().is_none_or(Bytes::is_empty)
+    }
+
     /// Changes the request for the target of a redirect.
     fn redirect(&mut self, status: StatusCode, leaves_origin: bool) {
         if leaves_origin {
@@ -255,6 +261,9 @@ impl Guard {
             headers.append(CONNECTION, HeaderValue::from_static("close"));
         }
         headers.append(ACCEPT_ENCODING, HeaderValue::from_static(if request.takes_compressed { coding::ACCEPTED } else { "identity" }));
+        if request.lacks_expected_body() {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
         let mut sending = Request::new(Full::new(request.body.clone().unwrap_or_default()));
         (*sending.method_mut(), *sending.uri_mut(), *sending.headers_mut()) = (request.method.clone(), to, headers);
         let client = self.0.exempt.as_ref().filter(|_| self.is_exempt(url)).unwrap_or(&self.0.public);

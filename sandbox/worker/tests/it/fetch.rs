@@ -164,6 +164,40 @@ fn a_body_is_read_once_and_moves_with_its_request() {
 }
 
 #[test]
+fn a_request_can_be_the_options_of_another() {
+    let mut worker = Worker::handler(
+        "const request = new Request('https://a.example/', { method: 'PUT', body: 'text', headers: { a: 'b' } });
+         await fetch('https://b.example/', request);
+         const merged = new Request(new Request('https://c.example/', { method: 'PUT', body: 'old' }), new Request('https://d.example/', { method: 'POST', body: 'new' }));
+         return [request.bodyUsed, merged.url, merged.method, await merged.text()];",
+    );
+    assert_eq!(worker.json(&Value::Null), json!([true, "https://c.example/", "POST", "new"]));
+    let OpRequest::Fetch { method, url, headers, body, .. } = &worker.ops[0] else { panic!("{:?}", worker.ops) };
+    let row = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!((method.as_str(), url.as_str(), &body[..]), ("PUT", "https://b.example/", &b"text"[..]));
+    assert_eq!(headers, &[row("a", "b"), row("content-type", "text/plain;charset=UTF-8")]);
+}
+
+#[test]
+fn a_response_is_not_made_of_a_stream_or_of_the_body_that_another_lacks() {
+    let message = "`body` of a Response is not supported yet: copy it with `new Response(await response.bytes(), response)`";
+    assert_eq!(
+        value(
+            "const thrown = (make) => { try { return make().status; } catch (error) { return error.message; } };
+             const response = await fetch('https://a.example/');
+             const refused = thrown(() => new Response(response.body, response));
+             return [refused, thrown(() => new Response(async function* () {}())), thrown(() => new Response(undefined, { status: 204 })),
+               thrown(() => new Response(undefined, new Response())), await new Response(await response.bytes(), response).json()];"
+        ),
+        json!([
+            message,
+            "a stream is not supported as a body yet: send a string, bytes or URLSearchParams",
+            204, 200, { "method": "GET", "body": "" }
+        ])
+    );
+}
+
+#[test]
 fn the_headers_of_an_answer_cannot_be_changed() {
     let seen = value(
         "const { headers } = await fetch('https://a.example/');

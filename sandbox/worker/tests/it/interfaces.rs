@@ -66,7 +66,8 @@ fn quota_errors_have_their_amounts() {
 /// Names the interfaces of the tests below, and returns a sample of each by name.
 const SAMPLES: &str = "const samples = { URL: new URL('http://a'), URLSearchParams: new URLSearchParams('a=1'), TextEncoder: new TextEncoder(), TextDecoder: new TextDecoder(), Event: new Event('x'),
        CustomEvent: new CustomEvent('x'), EventTarget: new EventTarget(), AbortSignal: new AbortController().signal, AbortController: new AbortController(),
-       DOMException: new DOMException(), QuotaExceededError: new QuotaExceededError(), Crypto: crypto, SubtleCrypto: crypto.subtle, Performance: performance, Navigator: navigator };
+       DOMException: new DOMException(), QuotaExceededError: new QuotaExceededError(), Crypto: crypto, SubtleCrypto: crypto.subtle, Performance: performance, Navigator: navigator,
+       Headers: new Headers({ a: 'b' }), Request: new Request('http://a'), Response: new Response('a') };
      const ofFunctions = ['length', 'name', 'prototype'];
      const members = (holder) => Reflect.ownKeys(holder).filter((key) => typeof key === 'string' && key !== 'constructor' && !(typeof holder === 'function' && ofFunctions.includes(key)))
        .map((key) => ({ key, ...Object.getOwnPropertyDescriptor(holder, key) }));
@@ -84,10 +85,10 @@ fn members_of_interfaces_are_enumerable_and_named() {
              const global = (name) => {{ const {{ enumerable, writable, configurable }} = Object.getOwnPropertyDescriptor(globalThis, name); return [enumerable, writable, configurable]; }};
              const lengths = [[URL, 1], [URL.canParse, 1], [URLSearchParams, 0], [URLSearchParams.prototype.append, 2], [URLSearchParams.prototype.has, 1], [TextEncoder.prototype.encodeInto, 2],
                [TextDecoder.prototype.decode, 0], [Event, 1], [EventTarget.prototype.addEventListener, 2], [AbortSignal.timeout, 1], [crypto.subtle.digest, 2], [Crypto, 0], [atob, 1], [setTimeout, 1],
-               [clearTimeout, 0], [structuredClone, 1]].filter(([f, length]) => f.length !== length).map(([f]) => f.name);
-             return [wrong, global('URL'), global('atob'), lengths, [setInterval, clearInterval, queueMicrotask, btoa].map((f) => f.name)];"
+               [clearTimeout, 0], [structuredClone, 1], [Headers, 0], [Headers.prototype.append, 2], [Request, 1], [Response, 0], [Response.json, 1], [fetch, 1]].filter(([f, length]) => f.length !== length).map(([f]) => f.name);
+             return [wrong, global('URL'), global('atob'), global('fetch'), lengths, [setInterval, clearInterval, queueMicrotask, btoa].map((f) => f.name)];"
         )),
-        json!([[], [false, true, true], [true, true, true], [], ["setInterval", "clearInterval", "queueMicrotask", "btoa"]])
+        json!([[], [false, true, true], [true, true, true], [true, true, true], [], ["setInterval", "clearInterval", "queueMicrotask", "btoa"]])
     );
 }
 

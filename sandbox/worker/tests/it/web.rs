@@ -185,6 +185,22 @@ fn headers_join_and_sort() {
 }
 
 #[test]
+fn iterators_of_headers_have_them_as_they_were() {
+    assert_eq!(
+        value(
+            "const h = new Headers({ b: '1', c: '2' }); const rows = h.entries(); rows.next(); h.set('d', '3'); h.append('c', '4');
+             const later = [...rows]; const each = []; h.forEach((text, name, of) => each.push(name, text, of === h));
+             return [later, each, [...h.keys()], [...h.values()], Object.prototype.toString.call(rows), Headers.prototype[Symbol.iterator] === Headers.prototype.entries];"
+        ),
+        json!([
+            [["c", "2"]],
+            ["b", "1", true, "c", "2, 4", true, "d", "3", true],
+            ["b", "c", "d"], ["1", "2, 4", "3"], "[object Headers Iterator]", true
+        ])
+    );
+}
+
+#[test]
 fn responses_can_be_read_back() {
     assert_eq!(
         value(
@@ -383,4 +399,13 @@ fn missing_key_functions_get_advice() {
     assert!(thrown.contains("Uint8Array") || cfg!(not(feature = "v8")), "{thrown}");
     let own = Worker::handler("const verify = undefined; return verify();").thrown(&Value::Null);
     assert!(!own.contains("noble"), "{own}");
+}
+
+#[test]
+fn a_package_that_only_compares_with_form_data_works_with_an_empty_class() {
+    let compare = "const body = '{}'; return body instanceof FormData;";
+    let advice = "`Object.assign(globalThis, { FormData: class {} })`";
+    let thrown = Worker::handler(compare).thrown(&Value::Null);
+    assert!(thrown.contains(advice), "{thrown}");
+    assert_eq!(value(&format!("{};{compare}", advice.trim_matches('`'))), json!(false));
 }
