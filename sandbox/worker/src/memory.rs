@@ -129,6 +129,12 @@ pub(crate) unsafe extern "C" fn near_heap_limit(data: *mut c_void, current: usiz
     }
     memory.end_if_exhausted();
     memory.stop(limit);
+    // QuickJS can crash in a failed allocation, before it sees that the call was stopped.
+    if cfg!(feature = "quickjs")
+        && let Some(budget) = memory.budget.get()
+    {
+        budget.end_process();
+    }
     current.max(limit + GRACE_BYTES)
 }
 
