@@ -3,8 +3,9 @@
 
 ((parts) => {
   const { ops } = parts;
-  const { JSONParse, String, StringPrototypeCharCodeAt, StringPrototypeSlice, StringPrototypeToWellFormed, SymbolAsyncIterator,
-    SymbolToStringTag, TypeError, TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, Uint8Array } = parts.primordials;
+  const { JSONParse, ObjectDefineProperty, ObjectKeys, ObjectSetPrototypeOf, ReflectGetOwnPropertyDescriptor, String,
+    StringPrototypeCharCodeAt, StringPrototypeSlice, StringPrototypeToWellFormed, SymbolAsyncIterator, SymbolToStringTag, TypeError,
+    TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, Uint8Array } = parts.primordials;
 
   /** Removes a leading byte order mark from a text, as decoding its bytes would. */
   function withoutMark(text) {
@@ -86,7 +87,38 @@
     }
   }
 
+  /**
+   * Adds the members of the mixin Body to a class (Fetch standard). `bodyOf` returns the body of an
+   * object, and throws for other objects.
+   */
+  function defineBody(Class, bodyOf) {
+    const members = {
+      get bodyUsed() {
+        return bodyOf(this).used;
+      },
+      async text() {
+        return bodyOf(this).text();
+      },
+      async json() {
+        return bodyOf(this).json();
+      },
+      async bytes() {
+        return bodyOf(this).bytes();
+      },
+      async arrayBuffer() {
+        return bodyOf(this).arrayBuffer();
+      },
+    };
+    const names = ObjectKeys(members);
+    for (let i = 0; i < names.length; i++) {
+      const descriptor = ReflectGetOwnPropertyDescriptor(members, names[i]);
+      ObjectSetPrototypeOf(descriptor, null);
+      ObjectDefineProperty(Class.prototype, names[i], descriptor);
+    }
+  }
+
   parts.Body = Body;
+  parts.defineBody = defineBody;
   parts.contentOf = contentOf;
   parts.refuseUnsupported = refuseUnsupported;
   parts.withoutMark = withoutMark;

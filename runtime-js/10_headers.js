@@ -3,7 +3,7 @@
 
 ((parts) => {
   const { define, defineInterface, definePairs } = parts;
-  const { ArrayPrototypeSort, ObjectKeys, RegExpPrototypeExec, SafeMap, SafeRegExp, String, StringPrototypeCharCodeAt,
+  const { ArrayPrototypeSort, JSONStringify, ObjectKeys, RegExpPrototypeExec, SafeMap, SafeRegExp, String, StringPrototypeCharCodeAt,
     StringPrototypeSlice, StringPrototypeToLowerCase, SymbolIterator, TypeError } = parts.primordials;
 
   const TOKEN = new SafeRegExp(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/);
@@ -32,6 +32,18 @@
   }
 
   const isSpace = (code) => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d;
+
+  /** Returns rows of name and value as JSON text, whatever `toJSON` a handler has given to arrays. */
+  function rowsJson(rows) {
+    const copies = [];
+    for (let i = 0; i < rows.length; i++) {
+      const row = [rows[i][0], rows[i][1]];
+      define(row, "toJSON", undefined);
+      define(copies, i, row);
+    }
+    define(copies, "toJSON", undefined);
+    return JSONStringify(copies);
+  }
 
   class Headers {
     #rows = [];
@@ -149,6 +161,7 @@
   delete Headers.sorted;
 
   parts.headerValue = headerValue;
+  parts.headerRowsJson = rowsJson;
   parts.addMissingHeader = addMissing;
   parts.headerList = rowsOf;
   parts.headersOf = ofRows;

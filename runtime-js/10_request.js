@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, addMissingHeader, contentOf, defineInterface, headerList, headersOf, ops } = parts;
+  const { Body, addMissingHeader, contentOf, defineBody, defineInterface, headerList, headersOf, ops } = parts;
   const { Headers } = parts.globals;
   const { Boolean, JSONParse, RegExpPrototypeExec, SafeRegExp, String, StringPrototypeToUpperCase, TypeError } = parts.primordials;
 
@@ -167,21 +167,6 @@
       if (this.#signal === undefined) this.#signal = parts.followSignal(this.#source);
       return this.#signal;
     }
-    get bodyUsed() {
-      return this.#body.used;
-    }
-    async text() {
-      return this.#body.text();
-    }
-    async json() {
-      return this.#body.json();
-    }
-    async bytes() {
-      return this.#body.bytes();
-    }
-    async arrayBuffer() {
-      return this.#body.arrayBuffer();
-    }
     clone() {
       const body = this.#body.copy();
       const copy = new Request(this.#settings.url);
@@ -190,6 +175,10 @@
       copy.#body = body;
       copy.#source = this.#source;
       return copy;
+    }
+
+    static bodyOf(object) {
+      return object.#body;
     }
 
     /** Returns the method and URL if `value` is a Request, else undefined. */
@@ -203,11 +192,13 @@
       return { __proto__: null, settings: request.#settings, headers, body: request.#body.take(), signal: request.#source };
     }
   }
-  const { head, read } = Request;
+  const { bodyOf, head, read } = Request;
+  delete Request.bodyOf;
   delete Request.head;
   delete Request.read;
 
   parts.requestHead = head;
   parts.readRequest = read;
+  defineBody(Request, bodyOf);
   defineInterface(Request);
 })(globalThis.__tollhouse);

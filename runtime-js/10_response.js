@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, addMissingHeader, contentOf, defineInterface, headerList, headersOf, headerValue } = parts;
+  const { Body, addMissingHeader, contentOf, defineBody, defineInterface, headerList, headersOf, headerValue } = parts;
   const { Headers } = parts.globals;
   const { JSONParse, Number, RangeError, String, TypeError } = parts.primordials;
 
@@ -96,21 +96,6 @@
     get redirected() {
       return this.#redirected;
     }
-    get bodyUsed() {
-      return this.#body.used;
-    }
-    async text() {
-      return this.#body.text();
-    }
-    async json() {
-      return this.#body.json();
-    }
-    async bytes() {
-      return this.#body.bytes();
-    }
-    async arrayBuffer() {
-      return this.#body.arrayBuffer();
-    }
     clone() {
       const copy = new Response();
       copy.#body = this.#body.copy();
@@ -122,6 +107,10 @@
       copy.#type = this.#type;
       return copy;
     }
+    static bodyOf(object) {
+      return object.#body;
+    }
+
     /** Returns `{ status, headers }` if `value` is a Response, else undefined. */
     static head(value) {
       return #status in value ? { __proto__: null, status: value.#status, headers: value.#headers } : undefined;
@@ -150,7 +139,8 @@
       return response;
     }
   }
-  const { head, read, received } = Response;
+  const { bodyOf, head, read, received } = Response;
+  delete Response.bodyOf;
   delete Response.head;
   delete Response.read;
   delete Response.received;
@@ -158,5 +148,6 @@
   parts.readResponse = read;
   parts.responseHead = head;
   parts.receivedResponse = received;
+  defineBody(Response, bodyOf);
   defineInterface(Response);
 })(globalThis.__tollhouse);

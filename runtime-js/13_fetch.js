@@ -2,9 +2,9 @@
 "use strict";
 
 ((parts) => {
-  const { awaited, defineGlobal, define, forgetOp, ops, requireCall, setCause } = parts;
+  const { awaited, defineGlobal, forgetOp, ops, requireCall, setCause } = parts;
   const { Request } = parts.globals;
-  const { JSONStringify, ObjectKeys, Promise, PromiseReject, TypeError, Uint8Array } = parts.primordials;
+  const { ObjectKeys, Promise, PromiseReject, TypeError, Uint8Array } = parts.primordials;
 
   const EMPTY = new Uint8Array(0);
 
@@ -30,18 +30,6 @@
     }
   }
 
-  /** Returns the rows of headers as JSON. */
-  function rowsOf(headers) {
-    const rows = [];
-    for (let i = 0; i < headers.length; i++) {
-      const row = [headers[i][0], headers[i][1]];
-      define(row, "toJSON", undefined);
-      define(rows, i, row);
-    }
-    define(rows, "toJSON", undefined);
-    return JSONStringify(rows);
-  }
-
   function bytesOf(body) {
     if (body === null) return EMPTY;
     // Without a result, the call has been stopped.
@@ -54,7 +42,7 @@
     if (integrity !== "") throw new TypeError("fetch does not support the option `integrity`");
     if (signal !== null && parts.isAborted(signal)) throw parts.abortReason(signal);
     const failure = new TypeError("fetch failed");
-    const number = ops.op_fetch(method, url, rowsOf(headers), bytesOf(body), redirect);
+    const number = ops.op_fetch(method, url, parts.headerRowsJson(headers), bytesOf(body), redirect);
     return new Promise((resolve, reject) => {
       let release;
       const convert = (answer) => parts.receivedResponse(answer.head, method === "HEAD" ? null : answer.bytes);

@@ -22,26 +22,19 @@
     const rows = [];
     if (headers === undefined || headers === null) return rows;
     if (typeof headers !== "object") throw new TypeError("headers must be an object, rows of a name and a value, or Headers");
-    const own = parts.headerList?.(headers);
-    if (own !== undefined) {
-      for (let i = 0; i < own.length; i++) define(rows, i, row(own[i][0], own[i][1]));
-    } else if (typeof headers[SymbolIterator] === "function") {
+    const own = parts.headerList(headers);
+    if (own !== undefined) return own;
+    if (typeof headers[SymbolIterator] === "function") {
       for (const given of headers) {
         const pair = given !== null && typeof given === "object" ? [...given] : [];
         if (pair.length !== 2) throw new TypeError("a row of headers must be a name and a value");
-        define(rows, rows.length, row(String(pair[0]), String(pair[1])));
+        define(rows, rows.length, [String(pair[0]), String(pair[1])]);
       }
     } else {
       const names = ObjectKeys(headers);
-      for (let i = 0; i < names.length; i++) define(rows, i, row(names[i], String(headers[names[i]])));
+      for (let i = 0; i < names.length; i++) define(rows, i, [names[i], String(headers[names[i]])]);
     }
     return rows;
-  }
-
-  function row(name, value) {
-    const pair = [name, value];
-    define(pair, "toJSON", undefined);
-    return pair;
   }
 
   function authOf(given) {
@@ -55,9 +48,7 @@
     const href = typeof url === "string" ? url : String(url);
     const { headers, timeoutMs, auth } = check.options(options, "ctx.httpGetJson", OPTIONS, INSTEAD);
     const timeout = check.whole(timeoutMs, "timeoutMs", 1);
-    const rows = headerRows(headers);
-    define(rows, "toJSON", undefined);
-    return promised(ops.op_http_get_json(href, JSONStringify(rows), timeout, authOf(auth)));
+    return promised(ops.op_http_get_json(href, parts.headerRowsJson(headerRows(headers)), timeout, authOf(auth)));
   }
 
   parts.defineMember("httpGetJson", (call) =>

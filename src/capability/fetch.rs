@@ -7,7 +7,7 @@ use reqwest::{
 };
 use serde::Serialize;
 use tollhouse_protocol::{OpFailure, OpValue, RedirectMode, limits::REQUEST_BODY_BYTES};
-use url::Url;
+use url::Position;
 
 use super::{
     Redactor,
@@ -61,11 +61,12 @@ impl OutgoingRequest<'_> {
         // A name, and the host of a URL, are in lower case.
         let in_lower = (!hidden.is_empty()).then(|| hidden.ignoring_case());
         let is_hidden = |name: &str| in_lower.is_some_and(|hidden| hidden.redact(name) != name);
-        let url = without_fragment(&fetched.url);
+        // The standard's `url` of a response has no fragment.
+        let url = &fetched.url[..Position::AfterQuery];
         let head = Head {
             status: fetched.status.as_u16(),
             status_text: latin1(hidden, reason),
-            url: in_lower.map_or_else(|| url.as_str().to_owned(), |hidden| hidden.redact(url.as_str()).into_owned()),
+            url: in_lower.map_or_else(|| url.to_owned(), |hidden| hidden.redact(url).into_owned()),
             redirected: fetched.is_redirected,
             headers: fetched
                 .headers
@@ -129,12 +130,6 @@ fn request_headers(request: &[(String, String)]) -> Result<HeaderMap, OpFailure>
 fn latin1(hidden: &Redactor, bytes: &[u8]) -> String {
     let clean = hidden.redact_bytes(bytes);
     clean.as_deref().unwrap_or(bytes).iter().copied().map(char::from).collect()
-}
-
-fn without_fragment(url: &Url) -> Url {
-    let mut url = url.clone();
-    url.set_fragment(None);
-    url
 }
 
 /// Returns the body with the values of secrets replaced. In JSON, a number can be a value too, in any spelling. A body

@@ -45,6 +45,18 @@ impl Caller {
         Self { guard, hosts, call, counters: HttpCounters::default(), hidden: Redactor::new([SECRET]), recorded: None }
     }
 
+    fn outgoing(&self) -> OutgoingRequest<'_> {
+        OutgoingRequest {
+            guard: &self.guard,
+            hosts: self.hosts.clone(),
+            requested_hosts: AllowedHosts::default(),
+            call: &self.call,
+            counters: &self.counters,
+            hidden: &self.hidden,
+            recorded: self.recorded.clone(),
+        }
+    }
+
     /// Sends a request. Returns the head and the body of its response.
     async fn send(
         &self,
@@ -54,18 +66,9 @@ impl Caller {
         body: &[u8],
         mode: RedirectMode,
     ) -> Result<(Value, Bytes), OpFailure> {
-        let outgoing = OutgoingRequest {
-            guard: &self.guard,
-            hosts: self.hosts.clone(),
-            requested_hosts: AllowedHosts::default(),
-            call: &self.call,
-            counters: &self.counters,
-            hidden: &self.hidden,
-            recorded: self.recorded.clone(),
-        };
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let body = Bytes::copy_from_slice(body);
-        match outgoing.send(method.to_owned(), url.to_owned(), headers, body, mode).await? {
+        match self.outgoing().send(method.to_owned(), url.to_owned(), headers, body, mode).await? {
             OpValue::Response { head, body } => Ok((serde_json::from_slice(&head).unwrap(), body)),
             OpValue::None | OpValue::Json(_) | OpValue::Bytes(_) => panic!("expected a response"),
         }
@@ -272,15 +275,7 @@ async fn limits_are_shared_with_http_get_json() {
     let (caller, base) = local(server, limits).await;
     assert_eq!(caller.get(&format!("{base}/slow")).await.unwrap_err().code, "timeout");
     assert_eq!(caller.get(&format!("{base}/large")).await.unwrap_err().code, "body_too_large");
-    let outgoing = OutgoingRequest {
-        guard: &caller.guard,
-        hosts: caller.hosts.clone(),
-        requested_hosts: AllowedHosts::default(),
-        call: &caller.call,
-        counters: &caller.counters,
-        hidden: &caller.hidden,
-        recorded: None,
-    };
+    let outgoing = caller.outgoing();
     assert!(outgoing.get(base.clone(), vec![], None, None).await.is_ok());
     assert!(caller.get(&base).await.is_ok());
     assert_eq!(caller.get(&base).await.unwrap_err().code, "quota_exceeded");

@@ -52,13 +52,8 @@ impl Caller {
         }
     }
 
-    async fn ask(&self, request: GetJson<'_>) -> Result<Value, OpFailure> {
-        self.text(request).await.map(|json| serde_json::from_slice(&json).unwrap())
-    }
-
-    /// Returns the JSON text that the handler parses.
-    async fn text(&self, request: GetJson<'_>) -> Result<Bytes, OpFailure> {
-        let outgoing = OutgoingRequest {
+    fn outgoing(&self) -> OutgoingRequest<'_> {
+        OutgoingRequest {
             guard: &self.guard,
             hosts: self.hosts.clone(),
             requested_hosts: AllowedHosts::default(),
@@ -66,9 +61,17 @@ impl Caller {
             counters: &self.counters,
             hidden: &self.hidden,
             recorded: None,
-        };
+        }
+    }
+
+    async fn ask(&self, request: GetJson<'_>) -> Result<Value, OpFailure> {
+        self.text(request).await.map(|json| serde_json::from_slice(&json).unwrap())
+    }
+
+    /// Returns the JSON text that the handler parses.
+    async fn text(&self, request: GetJson<'_>) -> Result<Bytes, OpFailure> {
         let GetJson { url, headers, timeout_ms, auth } = request;
-        match outgoing.get(url.to_owned(), headers.to_vec(), timeout_ms, auth.cloned()).await? {
+        match self.outgoing().get(url.to_owned(), headers.to_vec(), timeout_ms, auth.cloned()).await? {
             OpValue::Json(json) => Ok(json),
             OpValue::None | OpValue::Bytes(_) | OpValue::Response { .. } => panic!("expected JSON"),
         }
@@ -126,15 +129,7 @@ async fn only_json_comes_through() {
         assert_eq!(caller.get(&format!("{base}{path}")).await.unwrap()["json"], expected, "{path}");
     }
     let url = format!("{base}/deep");
-    let outgoing = OutgoingRequest {
-        guard: &caller.guard,
-        hosts: caller.hosts.clone(),
-        requested_hosts: AllowedHosts::default(),
-        call: &caller.call,
-        counters: &caller.counters,
-        hidden: &caller.hidden,
-        recorded: None,
-    };
+    let outgoing = caller.outgoing();
     assert!(outgoing.get(url, vec![], None, None).await.is_ok());
 }
 

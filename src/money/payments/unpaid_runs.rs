@@ -207,6 +207,10 @@ impl Accounts {
         [self.payers.get_mut(&running.payer), address, network].into_iter().flatten()
     }
 
+    fn network_of(&mut self, running: &RunParties) -> Option<&mut RunAccount> {
+        running.network().and_then(|network| self.networks.get_mut(&network))
+    }
+
     /// Returns the accounts of the payer and the address with their parties, and what all parties have earned.
     fn with_earned(&mut self, running: &RunParties) -> (PartyAccounts<'_>, &mut HashMap<EarnedKey, Earned>) {
         let Self { payers, addresses, earned, .. } = self;
@@ -347,7 +351,7 @@ impl Accounts {
                 account.credit_runs = account.credit_runs.saturating_sub(1);
             }
         }
-        if let Some(network) = running.network().and_then(|network| self.networks.get_mut(&network)) {
+        if let Some(network) = self.network_of(running) {
             network.fail(price.0, now);
         }
         self.unsent[PartyKind::Payers as usize].add(payer, 1, false);
@@ -372,7 +376,7 @@ impl Accounts {
             evict(earned, &key, MAX_CUSTOMERS, |earned| earned.last);
             earned.entry(key).or_default().pay(price.0, adds, account.max_more, now.elapsed);
         }
-        if let Some(network) = running.network().and_then(|network| self.networks.get_mut(&network)) {
+        if let Some(network) = self.network_of(running) {
             network.pay(price.0, now);
         }
         let key = (payer.clone(), tool.clone());
