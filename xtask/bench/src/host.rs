@@ -50,6 +50,15 @@ pub(crate) fn public_limits(options: &Options) -> Result<Vec<(&'static str, Stri
     Ok(limits.into_iter().map(|(name, max)| (name, max.unwrap_or(0).to_string())).collect())
 }
 
+/// Rewrites the store of a stopped host.
+pub(crate) fn compact_store(options: &Options, data: &Path) -> Result<(), Failure> {
+    let output = without_settings(&options.host).args(["store", "compact", "--data"]).arg(data).output()?;
+    if !output.status.success() {
+        return Err(format!("the store was not compacted: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(())
+}
+
 /// A host that is ready. Dropping it kills it.
 pub(crate) struct Host {
     child: Child,

@@ -9,7 +9,7 @@ mod bounded;
 use std::{
     fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
     path::Path,
     sync::{
         Arc,
@@ -24,8 +24,8 @@ use serde_json::json;
 use self::attack::{Attack, JS_VICTIM, Met, PACE, TIMEOUT, VICTIM, publish_with};
 use crate::{
     Failure, Options,
-    client::{Client, Request},
-    host::{ADMIN_TOKEN, Host, public_limits},
+    client::{Client, Request, socket_from_elsewhere},
+    host::{ADMIN_TOKEN, Host, compact_store, public_limits},
     http2::{self, Flood, HeldRequest},
     load::{self, Figures, INPUT},
     mcp, schemas,
@@ -64,6 +64,9 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let limits = public_limits(options)?;
     let limits = limits.iter().map(|(name, max)| (*name, max.as_str()));
     let settings: Vec<_> = [("TOLLHOUSE_TOOLS", tools.as_str()), ("TOLLHOUSE_AUTH_FAILURES", "0")].into_iter().chain(limits).collect();
+    Host::start(options, data.path(), &settings)?.stop()?;
+    // A tree that grew with thousands of tools at once is renewed, which takes memory of its own.
+    compact_store(options, data.path())?;
     let host = Host::start(options, data.path(), &settings)?;
     println!("{endpoints} endpoints published in {:.0} s, the host holds {} MB", started.elapsed().as_secs_f64(), host.memory_mb()?);
     println!("{VICTIMS} victims over HTTP and MCP; the attacker asks {PACE} times a second over {ATTACKERS} connections\n");
@@ -478,7 +481,7 @@ fn hold(address: SocketAddr, attack: &Attack, ending: &AtomicBool) -> Met {
     let Attack::Holds(count, bytes) = attack else { return Met::new() };
     let held: Vec<_> = (0..*count)
         .filter_map(|_| {
-            let mut stream = TcpStream::connect(address).ok()?;
+            let mut stream = socket_from_elsewhere(address).ok()?;
             stream.set_write_timeout(Some(Duration::from_millis(100))).ok()?;
             _ = stream.write_all(bytes);
             Some(stream)
