@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-/// A list of allowed hosts, by exact name (`api.example.com`) or by suffix (`*.example.com`, which does not include
-/// `example.com`). An entry is for the scheme's default port, or for the one that it ends with (`api.example.com:8443`).
+/// A list of allowed hosts, by exact name (`api.example.com`) or with a wildcard for one label (`*.example.com`, which
+/// includes neither `example.com` nor `a.b.example.com`). An entry is for the scheme's default port, or for the one that it ends with (`api.example.com:8443`).
 /// Names are kept in lower-case ASCII. An empty list allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Arc<[String]>);
@@ -49,7 +49,7 @@ impl AllowedHosts {
 
 fn matches(entry: &str, host: &str) -> bool {
     match entry.strip_prefix('*') {
-        Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
+        Some(suffix) => host.strip_suffix(suffix).is_some_and(|label| !label.is_empty() && !label.contains('.')),
         None => entry == host,
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_and_suffix_entries_allow_matching_hosts() {
+    fn exact_entries_and_wildcards_of_one_label_allow_matching_hosts() {
         let hosts = AllowedHosts::parse(&["API.Example.com", "*.example.org", "münchen.example"]).unwrap();
         let cases = [
             ("api.example.com", true),
@@ -116,7 +116,7 @@ mod tests {
             ("x.api.example.com", false),
             ("api.example.com.evil.net", false),
             ("a.example.org", true),
-            ("a.b.example.org", true),
+            ("a.b.example.org", false),
             ("example.org", false),
             (".example.org", false),
             ("evilexample.org", false),
@@ -133,10 +133,11 @@ mod tests {
     fn a_port_is_allowed_for_the_hosts_of_its_entry_alone() {
         let hosts = AllowedHosts::parse(&["a.com:8443", "*.b.com:08080", "c.com:443", "[2606:4700::1]:8443"]).unwrap();
         assert!(hosts.iter().eq(["a.com:8443", "*.b.com:8080", "c.com", "[2606:4700::1]:8443"]));
-        for (host, port) in [("a.com", 8443), ("x.b.com", 8080), ("x.y.b.com", 8080), ("[2606:4700::1]", 8443)] {
+        for (host, port) in [("a.com", 8443), ("x.b.com", 8080), ("[2606:4700::1]", 8443)] {
             assert!(hosts.allows_port(host, port) && !hosts.allows(host) && !hosts.allows_port(host, 8444), "{host}");
         }
         assert!(hosts.allows("c.com") && !hosts.allows_port("c.com", 8443) && !hosts.allows_port("b.com", 8080));
+        assert!(!hosts.allows_port("x.y.b.com", 8080) && !hosts.allows_at_any_port("x.y.b.com"));
         for host in ["a.com", "x.b.com", "c.com", "[2606:4700::1]"] {
             assert!(hosts.allows_at_any_port(host), "{host}");
         }
