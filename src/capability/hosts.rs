@@ -8,6 +8,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Arc<[String]>);
 
+/// The entry for any public host, at the scheme's default port. An admin must grant it.
+pub const ANY_PUBLIC: &str = "*";
+
 /// An invalid entry of `allowedHosts`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -21,25 +24,46 @@ impl AllowedHosts {
     ///
     /// # Errors
     ///
-    /// [`HostPatternError`] names the first invalid entry. `*` and `*.com` are refused because they would allow
-    /// everybody, and ports of other protocols are refused too.
+    /// [`HostPatternError`] names the first invalid entry. `*.com` is refused because it would allow nearly everybody,
+    /// and ports of other protocols are refused too.
     pub fn parse<S: AsRef<str>>(entries: &[S]) -> Result<Self, HostPatternError> {
         entries.iter().map(|entry| parse_entry(entry.as_ref())).collect::<Result<Vec<_>, _>>().map(|entries| Self(entries.into()))
     }
 
     /// Returns whether the list allows `host`, in the form of a parsed URL, at another port than the scheme's default.
     pub fn allows_port(&self, host: &str, port: u16) -> bool {
-        self.allows(&format!("{host}:{port}"))
+        let host = format!("{host}:{port}");
+        self.named().any(|entry| matches(entry, &host))
     }
 
     /// Returns whether the list allows `host`, in the form of a parsed URL, at the scheme's default port.
     pub fn allows(&self, host: &str) -> bool {
-        self.0.iter().any(|entry| matches(entry, host))
+        self.includes_any_public() || self.named().any(|entry| matches(entry, host))
     }
 
     /// Returns whether the list allows `host`, in the form of a parsed URL, at one port or another.
     pub fn allows_at_any_port(&self, host: &str) -> bool {
-        self.0.iter().any(|entry| matches(split_port(entry).0, host))
+        self.includes_any_public() || self.named().any(|entry| matches(split_port(entry).0, host))
+    }
+
+    /// Returns whether an entry other than [`ANY_PUBLIC`] allows the host and port of a URL.
+    pub(crate) fn names(&self, url: &url::Url) -> bool {
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        url.host_str().is_some_and(|host| self.named().any(|entry| matches(entry, &format!("{host}{port}"))))
+    }
+
+    /// Like [`Self::names`], or for an entry without a port at any port.
+    pub(crate) fn names_host(&self, url: &url::Url) -> bool {
+        self.names(url) || url.host_str().is_some_and(|host| self.named().any(|entry| matches(entry, host)))
+    }
+
+    /// Returns whether the list contains [`ANY_PUBLIC`].
+    pub fn includes_any_public(&self) -> bool {
+        self.0.iter().any(|entry| entry == ANY_PUBLIC)
+    }
+
+    fn named(&self) -> impl Iterator<Item = &str> {
+        self.iter().filter(|entry| *entry != ANY_PUBLIC)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {
@@ -85,6 +109,9 @@ fn parse_port(port: &str) -> Option<u16> {
 
 fn parse_entry(entry: &str) -> Result<String, HostPatternError> {
     let refused = || HostPatternError(entry.to_owned());
+    if entry == ANY_PUBLIC {
+        return Ok(entry.to_owned());
+    }
     let (named, port) = split_port(entry);
     let port = port.map(|port| parse_port(port).ok_or_else(refused)).transpose()?.filter(|port| *port != HTTPS_PORT);
     let (wildcard, name) = match named.strip_prefix("*.") {
@@ -147,10 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn any_public_host_is_allowed_at_the_default_port_and_names_none() {
+        let hosts = AllowedHosts::parse(&["*", "a.com:8443"]).unwrap();
+        assert!(hosts.includes_any_public() && hosts.allows("b.example") && hosts.allows_at_any_port("b.example"));
+        assert!(hosts.allows_port("a.com", 8443) && !hosts.allows_port("b.example", 8443));
+        let names = |url: &str| hosts.names(&url.parse().unwrap());
+        assert!(names("https://a.com:8443/x") && !names("https://a.com/") && !names("https://b.example/"));
+        let named = AllowedHosts::parse(&["*", "a.com"]).unwrap();
+        assert!(named.names_host(&"http://a.com:8443".parse().unwrap()) && !named.names(&"http://a.com:8443".parse().unwrap()));
+        assert!(!named.names_host(&"https://b.example".parse().unwrap()));
+        assert!(!AllowedHosts::parse(&["*.com.example"]).unwrap().includes_any_public());
+    }
+
+    #[test]
     fn invalid_entries_are_refused_by_name() {
         for entry in [
             "",
-            "*",
+            "*:8443",
             "*.com",
             "*.*.com",
             "a.*.com",

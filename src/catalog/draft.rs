@@ -219,6 +219,9 @@ pub(super) fn hosts(named: &[String]) -> Result<Vec<String>, PublishError> {
         return Err(PublishError::field("/allowedHosts", format!("a tool can list at most {MAX_HOSTS} hosts")));
     }
     let parsed = AllowedHosts::parse(named).map_err(|error| PublishError::field("/allowedHosts", error.to_string()))?;
+    if parsed.includes_any_public() {
+        return Err(PublishError::field("/allowedHosts", "`*` in `allowedHosts` is not a host"));
+    }
     let mut hosts = Vec::<String>::new();
     for host in parsed.iter() {
         if !hosts.iter().any(|known| known == host) {

@@ -12,8 +12,7 @@ use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tollhouse_api::{
-    DeleteEndpointResponse, EndpointChangeResponse, EndpointCheckResponse, EndpointResponse, SecretResponse, SecretVisibility,
-    SetSecretRequest,
+    DeleteEndpointResponse, EndpointChangeResponse, EndpointCheckResponse, EndpointResponse, SecretResponse, SetSecretRequest,
 };
 use tollhouse_app::App;
 use tollhouse_base::error_chain::full_message;
@@ -21,7 +20,6 @@ use tollhouse_capability::guard::RecordedAnswers;
 use tollhouse_catalog::ValidationError;
 use tollhouse_config::{Flags, Settings};
 use tollhouse_pool::PoolError;
-use zeroize::Zeroizing;
 
 use super::{
     base::{Answer, Client, Credentials, Error, Result, Role, first, private_files},
@@ -151,9 +149,8 @@ impl LocalHost {
     }
 
     /// Sets a secret of a tool.
-    pub(crate) async fn secret(&self, slug: &str, name: &str, value: &str, visibility: SecretVisibility) -> Result {
-        let body = SetSecretRequest { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility };
-        self.client.post(&["ai", "endpoints", slug, "secrets"]).json(&body).send::<SecretResponse>().await.map(drop)
+    pub(crate) async fn secret(&self, slug: &str, body: &SetSecretRequest) -> Result {
+        self.client.post(&["ai", "endpoints", slug, "secrets"]).json(body).send::<SecretResponse>().await.map(drop)
     }
 }
 

@@ -74,6 +74,7 @@ mod payment_binding;
 mod payment_ids;
 mod payments;
 mod payouts;
+mod placeholders;
 mod portable;
 mod proxied;
 mod quotes;
