@@ -16,7 +16,7 @@ use tollhouse_api::{
 };
 use tollhouse_app::App;
 use tollhouse_base::error_chain::full_message;
-use tollhouse_capability::guard::RecordedAnswers;
+use tollhouse_capability::guard::{DevelopmentUpstreams, RecordedAnswers};
 use tollhouse_catalog::ValidationError;
 use tollhouse_config::{Flags, Settings};
 use tollhouse_pool::PoolError;
@@ -41,13 +41,13 @@ pub(crate) struct LocalHost {
 }
 
 impl LocalHost {
-    /// Starts a host on loopback with its data in a folder, without tools.
-    pub(crate) async fn start(data: &Path, worker: Option<PathBuf>, port: Port) -> Result<Self> {
+    /// Starts a host on loopback with its data in a folder, without tools. These can also ask `upstreams`.
+    pub(crate) async fn start(data: &Path, worker: Option<PathBuf>, port: Port, upstreams: DevelopmentUpstreams) -> Result<Self> {
         let settings = settings(data, worker)?;
         let listener = port.listen().await?;
         let address = listener.local_addr()?;
         let url = format!("http://{address}");
-        let started = App::start(&settings, url.clone()).await;
+        let started = App::start_private(&settings, url.clone(), upstreams).await;
         let app =
             started.map_err(|error| Error::refused(format!("the local host of this folder does not start: {}", full_message(&error))))?;
         let token = data.join("admin-token");
