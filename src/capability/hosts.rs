@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use tollhouse_tool::ANY_PUBLIC_HOST;
+
 /// A list of allowed hosts, by exact name (`api.example.com`) or with a wildcard for one label (`*.example.com`, which
 /// includes neither `example.com` nor `a.b.example.com`). An entry is for the scheme's default port, or for the one that it ends with (`api.example.com:8443`).
 /// Names are kept in lower-case ASCII. An empty list allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Arc<[String]>);
-
-/// The entry for any public host, at the scheme's default port. An admin must grant it.
-pub const ANY_PUBLIC: &str = "*";
 
 /// An invalid entry of `allowedHosts`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +45,7 @@ impl AllowedHosts {
         self.includes_any_public() || self.named().any(|entry| matches(split_port(entry).0, host))
     }
 
-    /// Returns whether an entry other than [`ANY_PUBLIC`] allows the host and port of a URL.
+    /// Returns whether an entry other than [`ANY_PUBLIC_HOST`] allows the host and port of a URL.
     pub(crate) fn names(&self, url: &url::Url) -> bool {
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         url.host_str().is_some_and(|host| self.named().any(|entry| matches(entry, &format!("{host}{port}"))))
@@ -57,13 +56,13 @@ impl AllowedHosts {
         self.names(url) || url.host_str().is_some_and(|host| self.named().any(|entry| matches(entry, host)))
     }
 
-    /// Returns whether the list contains [`ANY_PUBLIC`].
+    /// Returns whether the list contains [`ANY_PUBLIC_HOST`].
     pub fn includes_any_public(&self) -> bool {
-        self.0.iter().any(|entry| entry == ANY_PUBLIC)
+        self.0.iter().any(|entry| entry == ANY_PUBLIC_HOST)
     }
 
     fn named(&self) -> impl Iterator<Item = &str> {
-        self.iter().filter(|entry| *entry != ANY_PUBLIC)
+        self.iter().filter(|entry| *entry != ANY_PUBLIC_HOST)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {
@@ -109,7 +108,7 @@ fn parse_port(port: &str) -> Option<u16> {
 
 fn parse_entry(entry: &str) -> Result<String, HostPatternError> {
     let refused = || HostPatternError(entry.to_owned());
-    if entry == ANY_PUBLIC {
+    if entry == ANY_PUBLIC_HOST {
         return Ok(entry.to_owned());
     }
     let (named, port) = split_port(entry);

@@ -51,7 +51,7 @@ pub use self::{
     files::{Files, object_of},
     grant::{CallGrants, Grant, Granted},
     guard::{Guard, GuardSettings},
-    hosts::{ANY_PUBLIC, AllowedHosts, HostPatternError, host_of_entry},
+    hosts::{AllowedHosts, HostPatternError, host_of_entry},
     kv::Kv,
     log::{FollowedLine, LogEntry, LogPage, LogPosition, LogQuery, LogSettings, Logs},
     metered_charge::MeteredCharge,

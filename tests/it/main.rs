@@ -11,6 +11,7 @@
     reason = "a test may panic, and prints its seed"
 )]
 
+mod any_host;
 mod approvals;
 mod attacks;
 mod audit;
