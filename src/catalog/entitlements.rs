@@ -112,7 +112,7 @@ impl Entitlements {
             ANY_PUBLIC_HOST => any_public && self.withheld.hosts.is_empty(),
             _ => is_free && !self.withholds(host),
         };
-        let hosts = wanted.hosts.iter().filter(|host| is_free(host)).cloned().collect();
+        let hosts = wanted.hosts.iter().filter(|&host| is_free(host)).cloned().collect();
         let free = AccessSet { capabilities: policy.builder_capabilities, hosts }.without(&self.withheld);
         let granted = wanted.intersection(&self.granted.union(&free));
         Self { requested: wanted.without(&granted), granted, withheld: self.withheld.clone() }

@@ -144,7 +144,7 @@ struct HeldResources {
 
 impl HeldResources {
     fn by(host: &Host) -> Self {
-        Self { resident: host.resident(), processes: host.processes(), descriptors: host.descriptors() }
+        Self { resident: host.resident(), processes: host.descendants().len(), descriptors: host.descriptors() }
     }
 }
 

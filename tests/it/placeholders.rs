@@ -1,6 +1,10 @@
 //! Secrets with hosts: the handler gets a placeholder, and the host sends the value.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    fs,
+    os::unix::fs::FileExt as _,
+    sync::{Arc, Mutex},
+};
 
 use axum::{
     Json, Router,
@@ -146,4 +150,38 @@ async fn invalid_hosts_of_a_secret_are_refused() {
     }
     let short = json!({ "name": "SELLER_KEY", "value": "short", "hosts": ["api.example.com"] });
     host.manage(Method::POST, "/ai/endpoints/buyer/secrets", &short).await.fails(422, "invalid_secret", "caller");
+}
+
+/// Returns the private memory of a process that it can write to, or `None` if this user cannot read it.
+fn memory(pid: i32) -> Option<Vec<u8>> {
+    let (maps, mem) = (fs::read_to_string(format!("/proc/{pid}/maps")).ok()?, fs::File::open(format!("/proc/{pid}/mem")).ok()?);
+    let mut all = vec![];
+    for row in maps.lines() {
+        let Some((place, _)) = row.split_once(' ').filter(|(_, rights)| rights.starts_with("rw")) else { continue };
+        let (start, end) = place.split_once('-').unwrap();
+        let [start, end] = [start, end].map(|digits| u64::from_str_radix(digits, 16).unwrap());
+        let mut part = vec![0; usize::try_from(end - start).unwrap().min(64 << 20)];
+        // A part can be gone by now.
+        let read = mem.read_at(&mut part, start).unwrap_or_default();
+        all.extend_from_slice(&part[..read]);
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+#[tokio::test]
+async fn the_memory_of_a_worker_has_the_placeholder_and_not_the_value() {
+    let (address, seen) = seller().await;
+    let host = Host::builder().flag("--guard-allow", &address).flag("--sandbox-spares", 0).start().await;
+    publish(&host).await;
+    set(&host, &[&address], &["header", "url", "body"]).await.is(200);
+    for how in ["fetch", "url", "body", "basic", "seen"] {
+        call(&host, &format!("http://{address}/"), how).await;
+    }
+    assert_eq!(seen.lock().unwrap().len(), 4);
+    let workers = host.descendants();
+    let Some(dumps) = workers.into_iter().map(memory).collect::<Option<Vec<_>>>() else { return };
+    let contains = |dump: &Vec<u8>, text: &str| dump.windows(text.len()).any(|part| part == text.as_bytes());
+    let holders = |text: &str| dumps.iter().filter(|dump| contains(dump, text)).count();
+    assert!(holders("tollhouse_secret_") > 0, "of {} processes", dumps.len());
+    assert_eq!((holders(VALUE), holders(&VALUE[4..])), (0, 0));
 }
