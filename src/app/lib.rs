@@ -98,8 +98,8 @@ impl App {
         Self::start_private(settings, base_url, DevelopmentUpstreams::default()).await
     }
 
-    /// Starts the private host of a folder, whose tools may also ask upstreams under development. No setting names them,
-    /// so a host that is served has none.
+    /// Starts the private host of a folder, whose tools may also ask upstreams under development. No setting names
+    /// them, so a host that is served has none.
     #[boxed]
     pub async fn start_private(settings: &Settings, base_url: String, upstreams: DevelopmentUpstreams) -> Result<Arc<Self>, StartError> {
         let home = &settings.home;

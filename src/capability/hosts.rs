@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tollhouse_tool::ANY_PUBLIC_HOST;
 
 /// A list of allowed hosts, by exact name (`api.example.com`) or with a wildcard for one label (`*.example.com`, which
-/// includes neither `example.com` nor `a.b.example.com`). An entry is for the scheme's default port, or for the one that it ends with (`api.example.com:8443`).
-/// Names are kept in lower-case ASCII. An empty list allows nothing.
+/// includes neither `example.com` nor `a.b.example.com`). An entry is for the scheme's default port, or for the one
+/// that it ends with (`api.example.com:8443`). Names are kept in lower-case ASCII. An empty list allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Arc<[String]>);
 

@@ -206,8 +206,8 @@ impl Ops {
         self
     }
 
-    /// Returns a redactor for the call's secrets and their placeholders, for texts that leave the host by other ways than
-    /// the log.
+    /// Returns a redactor for the call's secrets and their placeholders, for texts that leave the host by other
+    /// ways than the log.
     pub fn redactor(&self) -> &Redactor {
         self.redactor.get_or_init(|| Redactor::new(self.call.secrets.iter().flat_map(Secret::redacted)))
     }

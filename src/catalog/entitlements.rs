@@ -118,7 +118,7 @@ impl Entitlements {
         Self { requested: wanted.without(&granted), granted, withheld: self.withheld.clone() }
     }
 
-    /// Returns whether an admin withheld the host of an entry, or one that its wildcard covers, at this or another port.
+    /// Returns whether an admin withheld the host of an entry, or one that its wildcard covers, at any port.
     fn withholds(&self, entry: &str) -> bool {
         let covered = AllowedHosts::parse(&[entry]).unwrap_or_default();
         let is_withheld = |host: &str| host == host_of_entry(entry) || covered.allows_at_any_port(host);

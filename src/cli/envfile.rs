@@ -1,8 +1,8 @@
 //! The file with a tool's secrets for `dev` and `check`.
 //!
 //! A folder does not say how the secrets are set on the host. Those that the handler names in `auth` of
-//! `ctx.httpGetJson` are hidden from it here too, as `secrets set --auth` does it. A comment above a line names the hosts
-//! of its secret, as `secrets set --host` does it.
+//! `ctx.httpGetJson` are hidden from it here too, as `secrets set --auth` does it. A comment above a line names the
+//! hosts of its secret, as `secrets set --host` does it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -178,8 +178,10 @@ async fn the_memory_of_a_worker_has_the_placeholder_and_not_the_value() {
         call(&host, &format!("http://{address}/"), how).await;
     }
     assert_eq!(seen.lock().unwrap().len(), 4);
-    let workers = host.descendants();
-    let Some(dumps) = workers.into_iter().map(memory).collect::<Option<Vec<_>>>() else { return };
+    let dumps: Vec<_> = host.descendants().into_iter().filter_map(memory).collect();
+    if dumps.is_empty() {
+        return;
+    }
     let contains = |dump: &Vec<u8>, text: &str| dump.windows(text.len()).any(|part| part == text.as_bytes());
     let holders = |text: &str| dumps.iter().filter(|dump| contains(dump, text)).count();
     assert!(holders("tollhouse_secret_") > 0, "of {} processes", dumps.len());

@@ -304,7 +304,7 @@ async fn recorded_answers_are_chosen_by_method() {
     assert_eq!(recorded.remaining(), [(Asked::PUT, url.parse().unwrap())]);
 }
 
-/// Serves the reversed `authorization` that it gets, the query and the body, so that no redactor finds a secret in them.
+/// Serves the reversed `authorization`, query and body of a request, so that no redactor finds a secret in them.
 fn reversing() -> Router {
     let echo = |uri: Uri, headers: Received, body: String| async move {
         let sent = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();

@@ -97,8 +97,8 @@ fn cipher(key: &MasterKey, context: SealContext<'_>) -> Aes256GcmSiv {
     Aes256GcmSiv::new_from_slice(&*key.of_endpoint(context.owner, context.endpoint)).expect("a derived key has 32 bytes")
 }
 
-/// Builds the authenticated data. None of its parts can contain `|`. It includes the scope, so that someone who can write
-/// to the store can neither show a handler a value that it must not see nor have it sent to another host.
+/// Builds the authenticated data. None of its parts can contain `|`. It includes the scope, so that someone who can
+/// write to the store can neither show a handler a value that it must not see nor have it sent to another host.
 fn additional_data(key_id: &str, context: SealContext<'_>, scope: &SecretScope) -> String {
     let SealContext { owner, endpoint, name } = context;
     format!("v1|{key_id}|{owner}|{endpoint}|{name}|{}", scope.authenticated())

@@ -9,7 +9,7 @@ use axum::{Json, Router, http::HeaderMap, routing::any};
 use serde_json::{Value, json};
 
 use super::{devs::Dev, folders::started, harness::Shell};
-use crate::harness::listen;
+use crate::harness::{Host, js, listen};
 
 const VALUE: &str = "sk-of-a-developer";
 
@@ -61,4 +61,24 @@ async fn an_upstream_under_development_is_asked_and_gets_the_secrets() {
     shell.run_in(&folder, &["dev", "--allow", "localhost"]).await.is(2);
     // A host that is served has no such flag.
     shell.run_in(&folder, &["serve", "--allow", &address.to_string()]).await.is(2);
+}
+
+#[tokio::test]
+async fn secrets_are_set_with_hosts_by_flags_and_by_comments() {
+    let host = Host::start().await;
+    host.publish(&js("keeper", 0.0, "export default (req, ctx) => ctx.env.KEY.slice(0, 17);")).await;
+    let shell = Shell::admin(&host);
+    let set = ["secrets", "set", "KEY", "--slug", "keeper", "--host", "b.example.com", "--host", "a.example.com", "--in", "url"];
+    shell.given("a-value-of-24-characters", &set).await.is(0).stderr_text("set KEY for keeper");
+    assert_eq!(host.call("keeper", &json!({})).await.is(200).json(), "tollhouse_secret_");
+    let file = shell.file(".env", "# --host api.example.com\nA_TOKEN=abcdefgh\nB_TOKEN=abcdefgh\n");
+    shell.run(&["secrets", "set", "--env-file", &file, "--slug", "keeper"]).await.is(0);
+    let listed = shell.json(&["secrets", "list", "--slug", "keeper"]).await["secrets"].clone();
+    let rows: Vec<_> = listed.as_array().unwrap().iter().map(|row| (&row["name"], &row["hosts"], &row["places"])).collect();
+    let [none, header, url] = [Value::Null, json!(["header"]), json!(["url"])];
+    let [api, both] = [json!(["api.example.com"]), json!(["a.example.com", "b.example.com"])];
+    assert_eq!(rows, [(&json!("A_TOKEN"), &api, &header), (&json!("B_TOKEN"), &none, &none), (&json!("KEY"), &both, &url)]);
+    for wrong in [&["--host", "a.example.com", "--auth"][..], &["--in", "url"], &["--host", "a.example.com", "--in", "path"]] {
+        shell.run(&[&["secrets", "set", "KEY", "--slug", "keeper"][..], wrong].concat()).await.is(2);
+    }
 }
