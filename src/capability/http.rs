@@ -186,8 +186,8 @@ impl OutgoingRequest<'_> {
             return Err(failure::no_secret(&auth.env));
         };
         let text = secret.placeholder.as_ref().map_or(secret.value.as_str(), |placeholder| placeholder.text.as_str());
-        let mut value = HeaderValue::from_str(text)
-            .map_err(|_| invalid_argument(format!("the secret `{}` cannot be sent in a header", auth.env)))?;
+        let mut value =
+            HeaderValue::from_str(text).map_err(|_| invalid_argument(format!("the secret `{}` cannot be sent in a header", auth.env)))?;
         value.set_sensitive(true);
         if secret.placeholder.is_some() {
             headers.append(name, value);

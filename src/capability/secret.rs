@@ -210,7 +210,8 @@ impl Secrets {
             return Err(SecretError::field("/value", format!("a value must have 1 to {limit} bytes, and this one has {}", value.len())));
         }
         if scope.visibility == Visibility::Hosts && value.len() < MIN_VALUE_BYTES {
-            let message = format!("a value for hosts must have at least {MIN_VALUE_BYTES} bytes, so that it can be hidden in their answers");
+            let message =
+                format!("a value for hosts must have at least {MIN_VALUE_BYTES} bytes, so that it can be hidden in their answers");
             return Err(SecretError::field("/value", message));
         }
         let _one = self.changing.lock().await;

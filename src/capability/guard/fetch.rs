@@ -284,12 +284,7 @@ impl Guard {
         self.is_development(url) && (is_loopback(url) || url.host_str() == Some("localhost"))
     }
 
-    async fn send(
-        &self,
-        url: &Url,
-        filled: FilledRequest,
-        request: &Fetch<'_>,
-    ) -> Result<(Response<Incoming>, ReadGuard), FetchError> {
+    async fn send(&self, url: &Url, filled: FilledRequest, request: &Fetch<'_>) -> Result<(Response<Incoming>, ReadGuard), FetchError> {
         let FilledRequest { url: to, mut headers, body } = filled;
         let to: Uri = to.parse().map_err(|error| FetchError::InvalidUrl(format!("is invalid: {error}")))?;
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
