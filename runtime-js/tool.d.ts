@@ -239,8 +239,10 @@ interface ToolContext {
    * does not find values that a handler splits, encodes differently, or stores in `ctx.kv` or
    * `ctx.files`.
    *
-   * If the handler only sends a secret to a server, set it with `visibility: "auth"` and pass its
-   * name to `httpGetJson(url, { auth })`.
+   * If the handler only sends a secret to a server, set it with `hosts`: then it is a placeholder,
+   * different in each call. The host puts the value in its place in headers of requests to these
+   * hosts, also in `Bearer` and `Basic` credentials, and rejects other requests that contain it.
+   * Read it in each call, because it is valid only in that call.
    *
    * @example
    * ```ts

@@ -20,7 +20,10 @@ use tollhouse_base::{
 };
 use tollhouse_protocol::Tier;
 use tollhouse_store::{Batch, CommittedChange, Direction, Durability, Row, Store, StoreError, Table, schema, update};
-use tollhouse_tool::public_texts::{MAX_BUILDER_CONTACT, MAX_BUILDER_NAME, MAX_DECISION_REASON};
+use tollhouse_tool::{
+    ANY_PUBLIC_HOST,
+    public_texts::{MAX_BUILDER_CONTACT, MAX_BUILDER_NAME, MAX_DECISION_REASON},
+};
 
 pub use super::first_key::KEY_PREFIX;
 use crate::{
@@ -49,6 +52,9 @@ pub struct Builder {
     pub suspended: Option<Suspension>,
     /// The least strict tier for the builder's tools, as set by an admin. The first tier imposes nothing.
     pub tier: Tier,
+    /// Whether an admin lets the builder's tools list [`ANY_PUBLIC_HOST`] without approval.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any_public_host: bool,
     key_sha256: SecretHash,
     /// Whether the key has never been used. It may have been lost with the response that contained it.
     key_unused: bool,
@@ -61,6 +67,8 @@ pub struct BuilderStanding {
     pub suspended: bool,
     /// The least strict tier for the builder's tools.
     pub tier: Tier,
+    /// Whether the builder's tools may list any public host.
+    pub any_public_host: bool,
 }
 
 /// Why a builder could not be created or their key could not be changed.
@@ -104,6 +112,7 @@ impl Builder {
                 key_created_at: now,
                 suspended: None,
                 tier: Tier::default(),
+                any_public_host: false,
                 key_sha256,
                 key_unused: true,
             },
@@ -121,12 +130,13 @@ impl Builder {
             key_created_at: self.key_created_at,
             suspended: self.suspended.clone(),
             tier: self.tier,
+            allowed_hosts: self.any_public_host.then(|| ANY_PUBLIC_HOST.to_owned()).into_iter().collect(),
         }
     }
 
     /// Returns the decisions about the builder that affect calls.
     pub fn standing(&self) -> BuilderStanding {
-        BuilderStanding { suspended: self.suspended.is_some(), tier: self.tier }
+        BuilderStanding { suspended: self.suspended.is_some(), tier: self.tier, any_public_host: self.any_public_host }
     }
 
     #[must_use]
@@ -280,7 +290,7 @@ impl Builders {
         Ok((builder, key))
     }
 
-    /// Suspends or restores the builder or sets their tier, and writes `event`.
+    /// Suspends or restores the builder, or sets their tier or hosts, and writes `event`.
     ///
     /// # Errors
     ///
@@ -300,6 +310,13 @@ impl Builders {
                 message: "send `tier` with the decision `tier`, and only with it".to_owned(),
             });
         }
+        let is_of_hosts = matches!(verdict.decision, BuilderDecision::Grant | BuilderDecision::Revoke);
+        if is_of_hosts != (verdict.allowed_hosts == [ANY_PUBLIC_HOST]) || !is_of_hosts && !verdict.allowed_hosts.is_empty() {
+            return Err(BuilderError::Field {
+                pointer: "/allowedHosts",
+                message: "send `allowedHosts` as `[\"*\"]` with the decisions `grant` and `revoke`, and only with them".to_owned(),
+            });
+        }
         let before = BUILDERS.row(&*self.store, id).await?.ok_or(BuilderError::Unknown)?;
         let mut builder = before.value.clone();
         match (verdict.decision, &builder.suspended) {
@@ -313,6 +330,13 @@ impl Builders {
                 return Err(BuilderError::WrongState("already in this tier"));
             }
             (BuilderDecision::Tier, _) => builder.tier = verdict.tier.unwrap_or(builder.tier),
+            (BuilderDecision::Grant, _) if builder.any_public_host => {
+                return Err(BuilderError::WrongState("already allowed to reach any public host"));
+            }
+            (BuilderDecision::Revoke, _) if !builder.any_public_host => {
+                return Err(BuilderError::WrongState("not allowed to reach any public host"));
+            }
+            (BuilderDecision::Grant | BuilderDecision::Revoke, _) => builder.any_public_host = verdict.decision == BuilderDecision::Grant,
         }
         self.replace(&before, &builder, event).await?;
         Ok(builder)

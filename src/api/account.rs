@@ -36,6 +36,9 @@ pub struct Builder {
     pub suspended: Option<Suspension>,
     /// How the code of the builder's tools runs.
     pub tier: Tier,
+    /// Hosts that an admin has granted to all tools of the builder: `*` for any public host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_hosts: Vec<String>,
 }
 
 /// When and why a builder was suspended.
@@ -124,6 +127,9 @@ pub struct BuilderVerdict {
     /// With `tier`, how the code of the builder's tools runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
+    /// With `grant` and `revoke`, the hosts: `*` for any public host.
+    #[serde(default, rename = "allowedHosts", skip_serializing_if = "Vec::is_empty")]
+    pub allowed_hosts: Vec<String>,
     /// The reason, shown to the builder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -140,6 +146,10 @@ pub enum BuilderDecision {
     Restore,
     /// Sets the least strict tier.
     Tier,
+    /// Lets the builder's tools list hosts without approval.
+    Grant,
+    /// Withdraws that for later publishes.
+    Revoke,
 }
 
 /// The builder of a tool.

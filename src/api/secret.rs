@@ -16,6 +16,12 @@ pub struct Secret {
     pub name: String,
     /// The parties that get its value.
     pub visibility: SecretVisibility,
+    /// The hosts that get its value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// The places of a request where these hosts get it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<SecretPlace>,
     /// When it was first set.
     pub created_at: Timestamp,
     /// When it was last set.
@@ -32,6 +38,21 @@ pub enum SecretVisibility {
     Env,
     /// Only a server that the handler asks with `auth`.
     Auth,
+    /// Only servers at `hosts`. The handler gets a placeholder, which the host replaces in requests to them.
+    Hosts,
+}
+
+/// A place of a request where the host puts the value of a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum SecretPlace {
+    /// The value of a header.
+    Header,
+    /// The path or the query.
+    Url,
+    /// The body.
+    Body,
 }
 
 /// The secrets of a tool.
@@ -70,9 +91,15 @@ pub struct SetSecretRequest {
     #[serde(serialize_with = "exposed", deserialize_with = "hidden")]
     #[schemars(with = "String")]
     pub value: Zeroizing<String>,
-    /// The party that gets the value: the handler, or only a server that it asks with `auth`.
+    /// The party that gets the value: the handler, only a server that it asks with `auth`, or only `hosts`.
     #[serde(default)]
     pub visibility: SecretVisibility,
+    /// The hosts that get the value, up to 16. The handler gets a placeholder instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// The places of a request where these hosts get it. Default: headers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<SecretPlace>,
 }
 
 fn exposed<S: Serializer>(value: &Zeroizing<String>, serializer: S) -> Result<S::Ok, S::Error> {

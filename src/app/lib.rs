@@ -1,6 +1,7 @@
 //! The composition root of the host: the only place that names concrete types.
 
 mod backups;
+mod capabilities;
 mod check;
 mod control;
 mod error;
@@ -27,7 +28,10 @@ use tollhouse_call::{
     CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
 };
-use tollhouse_capability::{CapabilityServices, Guard, GuardSettings, guard::RecordedAnswers, secret::Secrets};
+use tollhouse_capability::{
+    guard::{DevelopmentUpstreams, RecordedAnswers},
+    secret::Secrets,
+};
 use tollhouse_catalog::{Catalog, CatalogParts, ValidationError, safety::Scanner};
 use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, SecretSettings, Settings};
 use tollhouse_event::{EventSettings, Events};
@@ -91,23 +95,40 @@ impl App {
     /// Opens the store, starts the sandbox, continues what a crash left open, and publishes the built-in tools.
     #[boxed]
     pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
+        Self::start_private(settings, base_url, DevelopmentUpstreams::default()).await
+    }
+
+    /// Starts the private host of a folder, whose tools may also ask upstreams under development. No setting names
+    /// them, so a host that is served has none.
+    #[boxed]
+    pub async fn start_private(settings: &Settings, base_url: String, upstreams: DevelopmentUpstreams) -> Result<Arc<Self>, StartError> {
         let home = &settings.home;
         make_folder(&home.data)?;
         let Some(database) = &home.database else {
             let store = Arc::new(open_movable(&home.data, &home.store)?);
             is_here(&*store, &home.data).await?;
-            let app = Self::start_on(Arc::clone(&store) as _, settings, base_url).await?;
+            let app = Self::start_with(Arc::clone(&store) as _, settings, base_url, upstreams).await?;
             control::start(&app.services, store, home);
             return Ok(app);
         };
         let store = open_database(database).await?;
         is_free(&*store, home).await?;
-        Self::start_on(store, settings, base_url).await
+        Self::start_with(store, settings, base_url, upstreams).await
     }
 
     /// Starts the host with this store, which other hosts may use too if it [is shared](Store::is_shared).
     #[boxed]
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
+        Self::start_with(store, settings, base_url, DevelopmentUpstreams::default()).await
+    }
+
+    #[boxed]
+    async fn start_with(
+        store: Arc<dyn Store>,
+        settings: &Settings,
+        base_url: String,
+        upstreams: DevelopmentUpstreams,
+    ) -> Result<Arc<Self>, StartError> {
         let data = &settings.home.data;
         make_folder(data)?;
         tollhouse_telemetry::counters::know_codes(Code::ALL.iter().map(|code| (code.row().name, code.row().fault.as_str())));
@@ -165,7 +186,7 @@ impl App {
         let secrets =
             Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring, room).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
-        let capabilities = capabilities(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
+        let capabilities = capabilities::start(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets), upstreams)?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety_lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone(), keys::first_keys(&secrets)));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
@@ -460,20 +481,6 @@ async fn objects(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock) -> 
     let objects = Objects::new(Arc::clone(store), clock.clone(), Arc::new(bucket));
     objects.collect_garbage();
     Ok(objects)
-}
-
-fn capabilities(
-    settings: &Settings,
-    store: &Arc<dyn Store>,
-    clock: &Clock,
-    replica: &Arc<Replica>,
-    objects: Arc<Objects>,
-    secrets: Arc<Secrets>,
-) -> Result<Arc<CapabilityServices>, StartError> {
-    let guard =
-        Guard::new(GuardSettings { allow: settings.sandbox.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
-    let (store, replica, logs) = (Arc::clone(store), Arc::clone(replica), settings.retention.logs.clone());
-    Ok(CapabilityServices::new(store, clock.clone(), guard, objects, logs, secrets, replica))
 }
 
 #[cfg(test)]

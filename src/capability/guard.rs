@@ -60,10 +60,29 @@ pub struct GuardSettings {
     /// Pairs `host:port` that are always allowed, with `http` too, for test servers and the operator's own services.
     /// Default: none.
     pub allow: Vec<String>,
+    /// Upstreams under development. Default: none.
+    pub development: DevelopmentUpstreams,
     /// Additional root certificates, as PEM. Default: only those of the system.
     pub roots: Vec<Vec<u8>>,
     /// A custom resolver. Default: the system's.
     pub lookup: Option<Arc<dyn Lookup>>,
+}
+
+/// Pairs of host and port that every tool may ask, with `http` too, whatever its allowed hosts are.
+///
+/// Only the private host of `tollhouse dev` has some: no setting of a host that others can reach leads here.
+#[derive(Debug, Clone, Default)]
+pub struct DevelopmentUpstreams(Vec<(String, u16)>);
+
+impl DevelopmentUpstreams {
+    /// Parses entries of the form `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// [`GuardError::Allow`] names the first invalid entry.
+    pub fn parse(entries: &[String]) -> Result<Self, GuardError> {
+        entries.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>().map(Self)
+    }
 }
 
 /// The guarded HTTP client. Clones share connections.
@@ -73,9 +92,10 @@ pub struct Guard(Arc<Inner>);
 struct Inner {
     allow_http: bool,
     allow: Vec<(String, u16)>,
+    development: DevelopmentUpstreams,
     /// The client for public addresses.
     public: GuardedClient,
-    /// The client for the hosts in `allow`, used for nothing else.
+    /// The client for the hosts in `allow` and `development`, used for nothing else.
     exempt: Option<GuardedClient>,
     open: Arc<FairSemaphore<Box<str>>>,
     cache: AddressCache,
@@ -93,9 +113,12 @@ impl Guard {
         let roots = client::roots(&settings.roots)?;
         let public = client(&roots, Resolver::public(settings.lookup.clone().unwrap_or_else(|| Arc::new(dns::Dns::of_system()))))?;
         let own = || settings.lookup.unwrap_or_else(|| Arc::new(SystemResolver::new()));
-        let exempt = if allow.is_empty() { None } else { Some(client(&roots, Resolver::unchecked(own()))?) };
+        let development = settings.development;
+        let has_exempt = !allow.is_empty() || !development.0.is_empty();
+        let exempt = if has_exempt { Some(client(&roots, Resolver::unchecked(own()))?) } else { None };
         let open = FairSemaphore::new(OPEN_REQUESTS, Share::OfFree);
-        Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open, cache: AddressCache::new() })))
+        let (allow_http, cache) = (settings.allow_http, AddressCache::new());
+        Ok(Self(Arc::new(Inner { allow_http, allow, development, public, exempt, open, cache })))
     }
 
     /// Parses a URL and checks everything that can be checked before its name is resolved.
@@ -129,12 +152,15 @@ impl Guard {
             return Err(FetchError::InvalidUrl("contains a user name or password".into()));
         }
         let Some(host) = url.host() else { return Err(FetchError::InvalidUrl("has no host".into())) };
+        if self.is_development(url) {
+            return Ok(());
+        }
         let name = host.to_string();
         let is_named_port = url.port().is_some_and(|port| hosts.is_some_and(|hosts| hosts.allows_port(&name, port)));
         if !is_named_port && hosts.is_some_and(|hosts| !hosts.allows(&name)) {
             return Err(FetchError::HostNotAllowed(name));
         }
-        if self.is_exempt(url) {
+        if self.exempts(url, hosts) {
             return Ok(());
         }
         if url.scheme() == "http" && !self.0.allow_http {
@@ -151,10 +177,23 @@ impl Guard {
         refusal.map_or(Ok(()), |reason| Err(FetchError::Forbidden(format!("`{name}` is not a public host: {reason}"))))
     }
 
-    fn is_exempt(&self, url: &Url) -> bool {
-        let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return false };
-        self.0.allow.iter().any(|(allowed, allowed_port)| allowed == host && *allowed_port == port)
+    /// Returns whether a request to `url` may go to any address. The grant of any public host includes no such URL.
+    fn exempts(&self, url: &Url, hosts: Option<&AllowedHosts>) -> bool {
+        self.is_development(url) || (self.is_exempt(url) && hosts.is_none_or(|hosts| hosts.names_host(url)))
     }
+
+    fn is_exempt(&self, url: &Url) -> bool {
+        lists(&self.0.allow, url)
+    }
+
+    fn is_development(&self, url: &Url) -> bool {
+        lists(&self.0.development.0, url)
+    }
+}
+
+fn lists(pairs: &[(String, u16)], url: &Url) -> bool {
+    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return false };
+    pairs.iter().any(|(listed, listed_port)| listed == host && *listed_port == port)
 }
 
 /// Returns a URL up to its path, query or fragment: the part that determines the destination.

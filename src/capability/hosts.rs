@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-/// A list of allowed hosts, by exact name (`api.example.com`) or by suffix (`*.example.com`, which does not include
-/// `example.com`). An entry is for the scheme's default port, or for the one that it ends with (`api.example.com:8443`).
-/// Names are kept in lower-case ASCII. An empty list allows nothing.
+use tollhouse_tool::ANY_PUBLIC_HOST;
+
+/// A list of allowed hosts, by exact name (`api.example.com`) or with a wildcard for one label (`*.example.com`, which
+/// includes neither `example.com` nor `a.b.example.com`). An entry is for the scheme's default port, or for the one
+/// that it ends with (`api.example.com:8443`). Names are kept in lower-case ASCII. An empty list allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Arc<[String]>);
 
@@ -21,25 +23,46 @@ impl AllowedHosts {
     ///
     /// # Errors
     ///
-    /// [`HostPatternError`] names the first invalid entry. `*` and `*.com` are refused because they would allow
-    /// everybody, and ports of other protocols are refused too.
+    /// [`HostPatternError`] names the first invalid entry. `*.com` is refused because it would allow nearly everybody,
+    /// and ports of other protocols are refused too.
     pub fn parse<S: AsRef<str>>(entries: &[S]) -> Result<Self, HostPatternError> {
         entries.iter().map(|entry| parse_entry(entry.as_ref())).collect::<Result<Vec<_>, _>>().map(|entries| Self(entries.into()))
     }
 
     /// Returns whether the list allows `host`, in the form of a parsed URL, at another port than the scheme's default.
     pub fn allows_port(&self, host: &str, port: u16) -> bool {
-        self.allows(&format!("{host}:{port}"))
+        let host = format!("{host}:{port}");
+        self.named().any(|entry| matches(entry, &host))
     }
 
     /// Returns whether the list allows `host`, in the form of a parsed URL, at the scheme's default port.
     pub fn allows(&self, host: &str) -> bool {
-        self.0.iter().any(|entry| matches(entry, host))
+        self.includes_any_public() || self.named().any(|entry| matches(entry, host))
     }
 
     /// Returns whether the list allows `host`, in the form of a parsed URL, at one port or another.
     pub fn allows_at_any_port(&self, host: &str) -> bool {
-        self.0.iter().any(|entry| matches(split_port(entry).0, host))
+        self.includes_any_public() || self.named().any(|entry| matches(split_port(entry).0, host))
+    }
+
+    /// Returns whether an entry other than [`ANY_PUBLIC_HOST`] allows the host and port of a URL.
+    pub(crate) fn names(&self, url: &url::Url) -> bool {
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        url.host_str().is_some_and(|host| self.named().any(|entry| matches(entry, &format!("{host}{port}"))))
+    }
+
+    /// Like [`Self::names`], or for an entry without a port at any port.
+    pub(crate) fn names_host(&self, url: &url::Url) -> bool {
+        self.names(url) || url.host_str().is_some_and(|host| self.named().any(|entry| matches(entry, host)))
+    }
+
+    /// Returns whether the list contains [`ANY_PUBLIC_HOST`].
+    pub fn includes_any_public(&self) -> bool {
+        self.0.iter().any(|entry| entry == ANY_PUBLIC_HOST)
+    }
+
+    fn named(&self) -> impl Iterator<Item = &str> {
+        self.iter().filter(|entry| *entry != ANY_PUBLIC_HOST)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {
@@ -49,7 +72,7 @@ impl AllowedHosts {
 
 fn matches(entry: &str, host: &str) -> bool {
     match entry.strip_prefix('*') {
-        Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
+        Some(suffix) => host.strip_suffix(suffix).is_some_and(|label| !label.is_empty() && !label.contains('.')),
         None => entry == host,
     }
 }
@@ -85,6 +108,9 @@ fn parse_port(port: &str) -> Option<u16> {
 
 fn parse_entry(entry: &str) -> Result<String, HostPatternError> {
     let refused = || HostPatternError(entry.to_owned());
+    if entry == ANY_PUBLIC_HOST {
+        return Ok(entry.to_owned());
+    }
     let (named, port) = split_port(entry);
     let port = port.map(|port| parse_port(port).ok_or_else(refused)).transpose()?.filter(|port| *port != HTTPS_PORT);
     let (wildcard, name) = match named.strip_prefix("*.") {
@@ -108,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_and_suffix_entries_allow_matching_hosts() {
+    fn exact_entries_and_wildcards_of_one_label_allow_matching_hosts() {
         let hosts = AllowedHosts::parse(&["API.Example.com", "*.example.org", "münchen.example"]).unwrap();
         let cases = [
             ("api.example.com", true),
@@ -116,7 +142,7 @@ mod tests {
             ("x.api.example.com", false),
             ("api.example.com.evil.net", false),
             ("a.example.org", true),
-            ("a.b.example.org", true),
+            ("a.b.example.org", false),
             ("example.org", false),
             (".example.org", false),
             ("evilexample.org", false),
@@ -133,10 +159,11 @@ mod tests {
     fn a_port_is_allowed_for_the_hosts_of_its_entry_alone() {
         let hosts = AllowedHosts::parse(&["a.com:8443", "*.b.com:08080", "c.com:443", "[2606:4700::1]:8443"]).unwrap();
         assert!(hosts.iter().eq(["a.com:8443", "*.b.com:8080", "c.com", "[2606:4700::1]:8443"]));
-        for (host, port) in [("a.com", 8443), ("x.b.com", 8080), ("x.y.b.com", 8080), ("[2606:4700::1]", 8443)] {
+        for (host, port) in [("a.com", 8443), ("x.b.com", 8080), ("[2606:4700::1]", 8443)] {
             assert!(hosts.allows_port(host, port) && !hosts.allows(host) && !hosts.allows_port(host, 8444), "{host}");
         }
         assert!(hosts.allows("c.com") && !hosts.allows_port("c.com", 8443) && !hosts.allows_port("b.com", 8080));
+        assert!(!hosts.allows_port("x.y.b.com", 8080) && !hosts.allows_at_any_port("x.y.b.com"));
         for host in ["a.com", "x.b.com", "c.com", "[2606:4700::1]"] {
             assert!(hosts.allows_at_any_port(host), "{host}");
         }
@@ -146,10 +173,23 @@ mod tests {
     }
 
     #[test]
+    fn any_public_host_is_allowed_at_the_default_port_and_names_none() {
+        let hosts = AllowedHosts::parse(&["*", "a.com:8443"]).unwrap();
+        assert!(hosts.includes_any_public() && hosts.allows("b.example") && hosts.allows_at_any_port("b.example"));
+        assert!(hosts.allows_port("a.com", 8443) && !hosts.allows_port("b.example", 8443));
+        let names = |url: &str| hosts.names(&url.parse().unwrap());
+        assert!(names("https://a.com:8443/x") && !names("https://a.com/") && !names("https://b.example/"));
+        let named = AllowedHosts::parse(&["*", "a.com"]).unwrap();
+        assert!(named.names_host(&"http://a.com:8443".parse().unwrap()) && !named.names(&"http://a.com:8443".parse().unwrap()));
+        assert!(!named.names_host(&"https://b.example".parse().unwrap()));
+        assert!(!AllowedHosts::parse(&["*.com.example"]).unwrap().includes_any_public());
+    }
+
+    #[test]
     fn invalid_entries_are_refused_by_name() {
         for entry in [
             "",
-            "*",
+            "*:8443",
             "*.com",
             "*.*.com",
             "a.*.com",

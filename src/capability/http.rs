@@ -21,6 +21,7 @@ use super::{
     AllowedHosts, CallGrants, Guard, Redactor,
     failure::{self, invalid_argument},
     guard::{Fetch, FetchError, Fetched, RecordedAnswers},
+    secret::Placeholders,
 };
 
 /// Maximum number of concurrent requests of one call. Further requests wait within their own timeout.
@@ -101,6 +102,8 @@ pub(super) struct OutgoingRequest<'a> {
     pub(super) counters: &'a HttpCounters,
     /// Hides secrets that the handler must not see.
     pub(super) hidden: &'a Redactor,
+    /// The placeholders that the handler got.
+    pub(super) placeholders: Option<Placeholders<'a>>,
     /// Recorded responses to use instead of real servers.
     pub(super) recorded: Option<Arc<RecordedAnswers>>,
 }
@@ -116,7 +119,10 @@ impl OutgoingRequest<'_> {
         let limits = &self.call.limits;
         let mut headers = request_headers(&headers)?;
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
-        let credential = auth.map(|auth| self.credential(&auth)).transpose()?;
+        let credential = match auth {
+            Some(auth) => self.authenticate(&auth, &mut headers)?,
+            None => None,
+        };
         let wall_ms = timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms);
         let fetched = self.exchange(Fetch { headers, credential, ..self.get_request(&url, wall_ms) }).await?;
         let json = answer(&fetched, self.hidden)?;
@@ -133,6 +139,7 @@ impl OutgoingRequest<'_> {
         Fetch {
             owner: self.call.owner.share(),
             hosts: Some(&self.hosts),
+            placeholders: self.placeholders.as_ref(),
             recorded: self.recorded.clone(),
             ..Fetch::get(url, Duration::from_millis(wall_ms), body_bytes)
         }
@@ -171,16 +178,22 @@ impl OutgoingRequest<'_> {
         OpFailure::new(code, hidden.redact(&message))
     }
 
-    /// Builds the header with a granted secret.
-    fn credential(&self, auth: &HeaderFromEnv) -> Result<(HeaderName, HeaderValue), OpFailure> {
+    /// Returns the header with a granted secret. If the secret has hosts, adds its placeholder to `headers` instead, in
+    /// whose place the guard puts the value.
+    fn authenticate(&self, auth: &HeaderFromEnv, headers: &mut HeaderMap) -> Result<Option<(HeaderName, HeaderValue)>, OpFailure> {
         let name = header_name(&auth.header)?;
         let Some(secret) = self.call.secrets.iter().find(|secret| secret.name == auth.env) else {
             return Err(failure::no_secret(&auth.env));
         };
-        let mut value = HeaderValue::from_str(&secret.value)
-            .map_err(|_| invalid_argument(format!("the secret `{}` cannot be sent in a header", auth.env)))?;
+        let text = secret.placeholder.as_ref().map_or(secret.value.as_str(), |placeholder| placeholder.text.as_str());
+        let mut value =
+            HeaderValue::from_str(text).map_err(|_| invalid_argument(format!("the secret `{}` cannot be sent in a header", auth.env)))?;
         value.set_sensitive(true);
-        Ok((name, value))
+        if secret.placeholder.is_some() {
+            headers.append(name, value);
+            return Ok(None);
+        }
+        Ok(Some((name, value)))
     }
 }
 

@@ -61,7 +61,7 @@ pub use self::{
 };
 use crate::{
     guard::RecordedAnswers,
-    secret::{Secrets, Visibility},
+    secret::{Placeholders, Secret, Secrets, Visibility},
 };
 
 /// The services that the ops of all calls share. One per host.
@@ -206,15 +206,16 @@ impl Ops {
         self
     }
 
-    /// Returns a redactor for the call's secrets, for texts that leave the host by other ways than the log.
+    /// Returns a redactor for the call's secrets and their placeholders, for texts that leave the host by other
+    /// ways than the log.
     pub fn redactor(&self) -> &Redactor {
-        self.redactor.get_or_init(|| Redactor::new(self.call.secrets.iter().map(|secret| secret.value.as_str())))
+        self.redactor.get_or_init(|| Redactor::new(self.call.secrets.iter().flat_map(Secret::redacted)))
     }
 
     /// Returns a redactor that hides secrets from the handler which only servers may get, because a server may send one
     /// back.
     fn hidden(&self) -> &Redactor {
-        let hidden = self.call.secrets.iter().filter(|secret| secret.visibility == Visibility::Auth);
+        let hidden = self.call.secrets.iter().filter(|secret| secret.visibility != Visibility::Env);
         self.hidden.get_or_init(|| Redactor::new(hidden.map(|secret| secret.value.as_str())))
     }
 
@@ -291,6 +292,7 @@ impl Ops {
             call: &self.call,
             counters: &self.http,
             hidden: self.hidden(),
+            placeholders: Placeholders::of(&self.call.secrets),
             recorded,
         }
     }

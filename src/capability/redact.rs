@@ -272,7 +272,7 @@ fn add_forms(value: &str, forms: &mut BTreeSet<String>) {
     forms.insert(value.replace('~', "~0").replace('/', "~1"));
     forms.insert(hex::encode(bytes));
     forms.insert(hex::encode_upper(bytes));
-    for plain in [UNRESERVED_URI, UNRESERVED_FORM, UNRESERVED_STRICT] {
+    for plain in [UNRESERVED_URI, UNRESERVED_FORM, UNRESERVED_STRICT, UNRESERVED_SENT] {
         for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
             let encoded = percent(bytes, plain, digits);
             forms.insert(encoded.replace("%20", "+"));
@@ -301,6 +301,8 @@ const UNRESERVED_URI: &[u8] = b"-_.!~*'()";
 const UNRESERVED_FORM: &[u8] = b"-_.*";
 /// Characters that RFC 3986 leaves unchanged.
 const UNRESERVED_STRICT: &[u8] = b"-_.~";
+/// Characters that stay in a value which this host puts into a URL.
+pub(crate) const UNRESERVED_SENT: &[u8] = b"-_.~:@";
 
 fn percent(bytes: &[u8], plain: &[u8], digits: &[u8; 16]) -> String {
     let mut text = String::with_capacity(bytes.len() * 3);

@@ -12,15 +12,17 @@
 
 pub(super) mod added_count;
 mod error;
+mod granted;
 mod master;
 mod name;
 mod process_memory;
 mod rotate;
+mod scope;
 mod sealed;
+mod substitute;
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
@@ -47,16 +49,22 @@ use zeroize::Zeroizing;
 
 use self::{
     added_count::ADDED,
+    scope::MIN_VALUE_BYTES,
     sealed::{SealContext, SealedSecret},
 };
-pub use tollhouse_api::{Secret as SecretInfo, SecretVisibility as Visibility};
+pub use tollhouse_api::{Secret as SecretInfo, SecretPlace, SecretVisibility as Visibility};
 
+pub(crate) use self::substitute::{Destination, FilledRequest};
 pub use self::{
     error::SecretError,
+    granted::{Placeholder, Secret},
     master::{KeyError, Keyring, MasterKey},
     name::SecretName,
     process_memory::keep_private,
+    scope::SecretScope,
+    substitute::{Placeholders, SubstituteError},
 };
+use crate::AllowedHosts;
 
 pub(super) const SECRETS: Table<Key, SealedSecret> = schema::SECRETS.holding();
 tollhouse_store::json_values!(SealedSecret);
@@ -71,16 +79,6 @@ const AT_ONCE: usize = 16;
 
 /// Approximate memory, in bytes, that a tool's cached secrets take besides the encrypted data, and again for each secret.
 const OVERHEAD_BYTES: usize = 256;
-
-/// A secret decrypted for a call.
-#[derive(Clone)]
-pub struct Secret {
-    pub name: String,
-    /// The plain value, wiped when the call ends.
-    pub value: Zeroizing<String>,
-    /// Whether the handler may read it.
-    pub visibility: Visibility,
-}
 
 /// The tool that a secret is set for.
 #[derive(Debug, Clone)]
@@ -194,14 +192,30 @@ impl Secrets {
     /// # Errors
     ///
     /// A value that is empty or too long, too many names, or an error of the store.
+    pub async fn set(
+        &self,
+        to: &SecretOwner,
+        name: SecretName,
+        value: &str,
+        scope: impl Into<SecretScope>,
+    ) -> Result<SecretInfo, SecretError> {
+        let scope = scope.into();
+        self.set_in(to, name, value, &scope).await
+    }
+
     #[boxed]
-    pub async fn set(&self, to: &SecretOwner, name: SecretName, value: &str, visibility: Visibility) -> Result<SecretInfo, SecretError> {
+    async fn set_in(&self, to: &SecretOwner, name: SecretName, value: &str, scope: &SecretScope) -> Result<SecretInfo, SecretError> {
         let limit = to.value_bytes;
         if value.is_empty() || value.len() as u64 > limit {
             return Err(SecretError::field("/value", format!("a value must have 1 to {limit} bytes, and this one has {}", value.len())));
         }
+        if scope.visibility == Visibility::Hosts && value.len() < MIN_VALUE_BYTES {
+            let message =
+                format!("a value for hosts must have at least {MIN_VALUE_BYTES} bytes, so that it can be hidden in their answers");
+            return Err(SecretError::field("/value", message));
+        }
         let _one = self.changing.lock().await;
-        let setting = update(&*self.store, Durability::Durable, |tx| self.decide(tx, to, &name, value, visibility));
+        let setting = update(&*self.store, Durability::Durable, |tx| self.decide(tx, to, &name, value, scope));
         let set = setting.await;
         self.show_stored(&to.id).await;
         let (info, event) = set?;
@@ -215,7 +229,7 @@ impl Secrets {
         to: &SecretOwner,
         name: &SecretName,
         value: &str,
-        visibility: Visibility,
+        scope: &SecretScope,
     ) -> Result<UpdatePlan<'a, (SecretInfo, Event)>, SecretError> {
         let key = key(&to.id, name);
         let found = tx.found(&SECRETS, &key).await?.map(|found| SECRETS.read(found));
@@ -239,8 +253,8 @@ impl Secrets {
         let created = stored.as_ref().map_or(now, |row| row.value.created_at);
         let context = SealContext { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
         let sealed =
-            SealedSecret::seal(self.ring.load().current(), context, value, visibility, [created, now]).ok_or(SecretError::Random)?;
-        let data = json!({ "name": name, "visibility": visibility, "replaced": replaced });
+            SealedSecret::seal(self.ring.load().current(), context, value, scope.clone(), [created, now]).ok_or(SecretError::Random)?;
+        let data = json!({ "name": name, "visibility": scope.visibility, "replaced": replaced });
         let event = self.events.event(Kind::SecretSet, Some(&to.slug), data);
         tx.append(Events::stored(&to.owner, &event));
         tx.put(&SECRETS, &key, &sealed);
@@ -325,7 +339,12 @@ impl Secrets {
         let open = |(name, sealed): (&SecretName, &SealedSecret)| {
             let context = SealContext { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
             let value = sealed.open(&ring, context).ok_or(SecretError::Unopened)?;
-            Ok(Secret { name: name.as_str().to_owned(), value, visibility: sealed.visibility })
+            let hosts = AllowedHosts::parse(&sealed.hosts).map_err(|_| SecretError::Unopened)?;
+            let placeholder = match sealed.visibility {
+                Visibility::Hosts => Some(Placeholder::generate(hosts, sealed.places.clone()).ok_or(SecretError::Random)?),
+                Visibility::Env | Visibility::Auth => None,
+            };
+            Ok(Secret { name: name.as_str().to_owned(), value, visibility: sealed.visibility, placeholder })
         };
         all.iter().map(open).collect()
     }
@@ -425,23 +444,12 @@ impl From<&Endpoint> for SecretOwner {
     }
 }
 
-impl Secret {
-    pub fn new(name: &str, value: &str, visibility: Visibility) -> Self {
-        Self { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility }
-    }
-}
-
-/// Never shows the value.
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secret").field("name", &self.name).field("visibility", &self.visibility).finish_non_exhaustive()
-    }
-}
-
 fn info(name: &SecretName, sealed: &SealedSecret) -> SecretInfo {
     SecretInfo {
         name: name.as_str().to_owned(),
         visibility: sealed.visibility,
+        hosts: sealed.hosts.clone(),
+        places: sealed.places.clone(),
         created_at: sealed.created_at,
         updated_at: sealed.updated_at,
     }

@@ -170,7 +170,9 @@ impl Catalog {
             let had = Entitlements::of(old);
             let rest = if by == ChangedBy::Builder { had.requested() } else { had.granted.clone() };
             let wanted = AccessSet::named(patch.capabilities, patch.allowed_hosts.as_ref(), &rest)?;
-            self.set_entitlements(&mut endpoint, had.changed(&wanted, &policy.policy, by));
+            let any_public = self.builder_standing(&old.owner).any_public_host;
+            self.set_entitlements(&mut endpoint, had.changed(&wanted, &policy.policy, by, any_public));
+            draft::may_reach(&endpoint, by)?;
             endpoint.decided_on = None;
         }
         Ok(endpoint)

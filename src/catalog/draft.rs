@@ -10,7 +10,7 @@ use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use tollhouse_tool as tool;
 use tollhouse_tool::{
-    Capabilities, ChangedVia, Endpoint, HandlerType, MicroUsd, Runtime, SettleTime, Slug, StaticResponse, Status,
+    ANY_PUBLIC_HOST, Capabilities, ChangedVia, Endpoint, HandlerType, MicroUsd, Runtime, SettleTime, Slug, StaticResponse, Status,
     public_texts::MAX_VERSION_NOTE,
 };
 
@@ -226,6 +226,16 @@ pub(super) fn hosts(named: &[String]) -> Result<Vec<String>, PublishError> {
         }
     }
     Ok(hosts)
+}
+
+/// Refuses an upload of a builder that lists any public host without a grant. It does not wait for an admin, because a
+/// builder who needs it must ask for it with a reason.
+pub(super) fn may_reach(endpoint: &Endpoint, by: ChangedBy) -> Result<(), PublishError> {
+    if by == ChangedBy::Builder && endpoint.requested_hosts.iter().any(|host| host == ANY_PUBLIC_HOST) {
+        let message = "any public host (`*`) needs a grant for the tool or its builder: ask an admin of this host, or list the hosts";
+        return Err(PublishError::field("/allowedHosts", message));
+    }
+    Ok(())
 }
 
 fn active() -> Status {

@@ -1,7 +1,7 @@
 //! Rules of granting. Pure functions from what an endpoint has and what is wanted to what it gets.
 
-use tollhouse_capability::host_of_entry;
-use tollhouse_tool::{Capabilities, Endpoint, VersionMaker};
+use tollhouse_capability::{AllowedHosts, host_of_entry};
+use tollhouse_tool::{ANY_PUBLIC_HOST, Capabilities, Endpoint, VersionMaker};
 
 use super::Policy;
 
@@ -94,27 +94,35 @@ impl Entitlements {
         self.granted.union(&self.requested)
     }
 
-    /// Handles the request of `by` for exactly `wanted`.
-    pub(super) fn changed(&self, wanted: &AccessSet, policy: &Policy, by: ChangedBy) -> Self {
-        if by == ChangedBy::Builder { self.request(wanted, policy) } else { self.replace(wanted) }
+    /// Handles the request of `by` for exactly `wanted`. `any_public` says whether an admin lets the builder's tools
+    /// list any public host.
+    pub(super) fn changed(&self, wanted: &AccessSet, policy: &Policy, by: ChangedBy, any_public: bool) -> Self {
+        if by == ChangedBy::Builder { self.request(wanted, policy, any_public) } else { self.replace(wanted) }
     }
 
     /// Handles the owner's request for exactly `wanted`. The owner keeps granted rights in it, and
     /// gets those that the policy grants without approval, unless an admin withheld them. The rest
     /// is requested. Hosts depend on the capabilities of the network: they need no approval if the
-    /// policy grants one of these to builders, and each that is wanted.
-    fn request(&self, wanted: &AccessSet, policy: &Policy) -> Self {
+    /// policy grants one of these to builders, and each that is wanted. No policy grants any public
+    /// host, which would include hosts that an admin withheld.
+    fn request(&self, wanted: &AccessSet, policy: &Policy, any_public: bool) -> Self {
         let free = policy.builder_capabilities.of_network();
         let is_free = free.any() && !wanted.capabilities.of_network().without(free).any();
-        let hosts = wanted.hosts.iter().filter(|host| is_free && !self.withholds(host)).cloned().collect();
+        let is_free = |host: &String| match host.as_str() {
+            ANY_PUBLIC_HOST => any_public && self.withheld.hosts.is_empty(),
+            _ => is_free && !self.withholds(host),
+        };
+        let hosts = wanted.hosts.iter().filter(|&host| is_free(host)).cloned().collect();
         let free = AccessSet { capabilities: policy.builder_capabilities, hosts }.without(&self.withheld);
         let granted = wanted.intersection(&self.granted.union(&free));
         Self { requested: wanted.without(&granted), granted, withheld: self.withheld.clone() }
     }
 
-    /// Returns whether an admin withheld the host of an entry, at this or another port.
+    /// Returns whether an admin withheld the host of an entry, or one that its wildcard covers, at any port.
     fn withholds(&self, entry: &str) -> bool {
-        self.withheld.hosts.iter().any(|withheld| host_of_entry(withheld) == host_of_entry(entry))
+        let covered = AllowedHosts::parse(&[entry]).unwrap_or_default();
+        let is_withheld = |host: &str| host == host_of_entry(entry) || covered.allows_at_any_port(host);
+        self.withheld.hosts.iter().any(|withheld| is_withheld(host_of_entry(withheld)))
     }
 
     /// Sets the granted rights, as an admin.
@@ -187,9 +195,24 @@ mod tests {
             ("taken away is asked for", standing("", "", "kv a.b"), "kv a.b", "kv http", standing("", "kv a.b", "kv a.b")),
             ("taken away at another port", standing("http", "", "a.b"), "http a.b:8443", "http", standing("http", "a.b:8443", "a.b")),
             ("taken away without subdomains", standing("http", "", "a.b"), "http *.a.b", "http", standing("http", "*.a.b", "a.b")),
+            ("taken away under a wildcard", standing("http", "", "x.a.b"), "http *.a.b", "http", standing("http", "*.a.b", "x.a.b")),
             ("dropped and wanted again", standing("", "", ""), "files", "kv", standing("", "files", "")),
         ] {
-            assert_eq!(before.request(&reach(wanted), &policy(free)), after, "{name}");
+            assert_eq!(before.request(&reach(wanted), &policy(free), false), after, "{name}");
+        }
+    }
+
+    #[test]
+    fn any_public_host_is_free_only_for_builders_with_a_grant() {
+        let free = policy("kv http fetch");
+        for (before, any_public, after) in [
+            (standing("", "", ""), false, standing("fetch a.b", "*", "")),
+            (standing("", "", ""), true, standing("fetch a.b *", "", "")),
+            (standing("*", "", ""), false, standing("fetch a.b *", "", "")),
+            (standing("", "", "*"), true, standing("fetch a.b", "*", "*")),
+            (standing("", "", "c.d"), true, standing("fetch a.b", "*", "c.d")),
+        ] {
+            assert_eq!(before.request(&reach("fetch a.b *"), &free, any_public), after, "{before:?}");
         }
     }
 
@@ -220,7 +243,7 @@ mod tests {
         let all = ["kv", "files", "http", "logs", "a.b"];
         for taken in all {
             let after = standing("kv files http logs a.b", "", "").revoked(&reach(taken));
-            let again = after.request(&reach("kv files http logs a.b"), &policy("kv files http logs"));
+            let again = after.request(&reach("kv files http logs a.b"), &policy("kv files http logs"), true);
             assert_eq!(again.granted.intersection(&reach(taken)), AccessSet::default(), "{taken}");
             assert_eq!(again.requested, reach(taken));
         }

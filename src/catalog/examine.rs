@@ -93,6 +93,7 @@ impl Catalog {
         }
         problems.note_all(draft.limit_problems(&draft::ceilings(&self.policy().policy, by)).take(MAX_PROBLEMS))?;
         problems.note_all(draft.host_problems())?;
+        problems.note(draft::may_reach(&endpoint, by))?;
         self.apply_policy(&mut endpoint);
         let (input, output) = (&endpoint.input_schema, &endpoint.output_schema);
         // To find the problems of each schema, they are compiled one by one, after the handler.
@@ -184,7 +185,7 @@ impl Catalog {
         };
         let had = existing.map(Entitlements::of).unwrap_or_default();
         let wanted = AccessSet { capabilities: draft.capabilities, hosts: draft::hosts(&draft.allowed_hosts).unwrap_or_default() };
-        had.changed(&wanted, &policy.policy, by).put(&mut endpoint);
+        had.changed(&wanted, &policy.policy, by, self.builder_standing(owner).any_public_host).put(&mut endpoint);
         endpoint
     }
 }

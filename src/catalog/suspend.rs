@@ -28,11 +28,16 @@ impl Catalog {
             BuilderDecision::Suspend => Kind::BuilderSuspended,
             BuilderDecision::Restore => Kind::BuilderRestored,
             BuilderDecision::Tier => Kind::BuilderTierSet,
+            BuilderDecision::Grant => Kind::BuilderHostsGranted,
+            BuilderDecision::Revoke => Kind::BuilderHostsRevoked,
         };
-        let data = match verdict.tier {
-            Some(tier) => json!({ "tier": tier, "reason": verdict.reason }),
-            None => json!({ "reason": verdict.reason }),
-        };
+        let mut data = json!({ "reason": verdict.reason });
+        if let Some(tier) = verdict.tier {
+            data["tier"] = json!(tier);
+        }
+        if !verdict.allowed_hosts.is_empty() {
+            data["hosts"] = json!(verdict.allowed_hosts);
+        }
         let event = self.parts.events.event(kind, None, data);
         let decided = self.parts.builders.set_standing(id, verdict, Events::stored(&owner, &event)).await;
         // Even after an error, because the store may have committed it.

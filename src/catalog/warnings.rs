@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tollhouse_base::{boxed, exact::numbers};
 use tollhouse_capability::{guard::addresses, host_of_entry};
 use tollhouse_money::Network;
-use tollhouse_tool::{CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
+use tollhouse_tool::{ANY_PUBLIC_HOST, CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
 
 use super::{Catalog, Draft, HandlerDraft};
 use crate::safety::{ContextMember, WorkersHabit, line_of_code_from_strings, reaches, workers_habits};
@@ -144,6 +144,9 @@ fn odd(draft: &Draft) -> Vec<String> {
 
 /// Returns why the guard rejects every host that an entry of `allowedHosts` covers.
 fn unreachable(entry: &str) -> Option<&'static str> {
+    if entry == ANY_PUBLIC_HOST {
+        return None;
+    }
     let entry = host_of_entry(entry).to_ascii_lowercase();
     match entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => addresses::refusal(address),

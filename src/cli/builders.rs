@@ -12,7 +12,7 @@ use tollhouse_api::{
 use tollhouse_config::HiddenValue;
 use tollhouse_money::payer::PayableTerms;
 use tollhouse_protocol::Tier;
-use tollhouse_tool::MicroUsd;
+use tollhouse_tool::{ANY_PUBLIC_HOST, MicroUsd};
 
 use super::{
     base::{
@@ -41,8 +41,17 @@ pub(crate) enum Builders {
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
+    /// Let a builder's tools reach any public host (admins)
+    Grant(DecideArgs),
+    /// Withdraw that for later publishes (admins)
+    Revoke(DecideArgs),
     /// Replace a builder key, and show the new one once
     NewKey(KeyArgs),
+}
+
+/// The hosts of `builders grant` and `revoke`.
+fn any_public() -> Vec<String> {
+    vec![ANY_PUBLIC_HOST.to_owned()]
 }
 
 /// Arguments of a decision on a builder.
@@ -103,7 +112,11 @@ pub(crate) fn tier(name: &str) -> std::result::Result<Tier, String> {
 pub(crate) async fn run(session: &Session, command: Option<Builders>) -> Result {
     let verdict = |decision: BuilderDecision, args: DecideArgs| {
         args.confirm.require(&format!("{} builder {}?", name(decision), line(&args.id)))?;
-        Ok::<_, Error>((args.id, BuilderVerdict { decision, tier: None, reason: args.reason }))
+        Ok::<_, Error>((args.id, BuilderVerdict { decision, tier: None, allowed_hosts: vec![], reason: args.reason }))
+    };
+    let hosts = |decision: BuilderDecision, args: DecideArgs| {
+        args.confirm.require(&format!("{} any public host for the tools of builder {}?", name(decision), line(&args.id)))?;
+        Ok::<_, Error>((args.id, BuilderVerdict { decision, tier: None, allowed_hosts: any_public(), reason: args.reason }))
     };
     let (id, verdict) = match command {
         None => return list(session, &PageArgs { limit: 50, cursor: None }).await,
@@ -111,15 +124,18 @@ pub(crate) async fn run(session: &Session, command: Option<Builders>) -> Result 
         Some(Builders::NewKey(args)) => return new_key(session, args).await,
         Some(Builders::Suspend(args)) => verdict(BuilderDecision::Suspend, args)?,
         Some(Builders::Restore(args)) => verdict(BuilderDecision::Restore, args)?,
+        Some(Builders::Grant(args)) => hosts(BuilderDecision::Grant, args)?,
+        Some(Builders::Revoke(args)) => hosts(BuilderDecision::Revoke, args)?,
         Some(Builders::Tier { id, tier, confirm }) => {
             confirm.require(&format!("set the tier of builder {} to {tier}?", line(&id)))?;
-            (id, BuilderVerdict { decision: BuilderDecision::Tier, tier: Some(tier), reason: None })
+            (id, BuilderVerdict { decision: BuilderDecision::Tier, tier: Some(tier), allowed_hosts: vec![], reason: None })
         }
     };
     let asking = session.client.post(&["ai", "admin", "builders", &id]).by(CredentialChoice::Admin).json(&verdict);
     session.out.print(&asking.send::<BuilderResponse>().await?.body, |BuilderResponse { builder, .. }| {
         let state = if builder.suspended.is_none() { "is active" } else { "is suspended" };
-        line(&format!("{} ({}) {state}, tier {}", builder.name, builder.builder_id, builder.tier)) + "\n"
+        let hosts = if builder.allowed_hosts.is_empty() { "" } else { ", any public host" };
+        line(&format!("{} ({}) {state}, tier {}{hosts}", builder.name, builder.builder_id, builder.tier)) + "\n"
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use tollhouse_api::{EndpointCheck, EndpointCheckResponse, EndpointPatch, SafetyAttestation};
 use tollhouse_base::plural::plural;
-use tollhouse_capability::secret;
+use tollhouse_capability::{guard::DevelopmentUpstreams, secret};
 use tollhouse_tool::Slug;
 
 use super::{
@@ -92,7 +92,7 @@ async fn ask_hosts(global: &GlobalArgs, upload: &Upload, (cases, secrets): (&[Ca
     let session = Session::open(global)?;
     let is_meant = session.name.is_some() || session.folder.is_some() || global.url.is_some();
     let scratch = TempFolder::new(&upload.tool.folder).map_err(Error::refused)?;
-    let own = LocalHost::start(&scratch.path().join("host"), worker, Port::Preferred(0)).await;
+    let own = LocalHost::start(&scratch.path().join("host"), worker, Port::Preferred(0), DevelopmentUpstreams::default()).await;
     let own = match own {
         Ok(own) => Some(own),
         // Without cases, and with a host to ask, no local host is needed.

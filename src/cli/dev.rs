@@ -1,5 +1,5 @@
 //! `tollhouse dev`: runs a private host with play money that publishes the tool in a folder on each save. It contacts
-//! no other host.
+//! no other host. Its tool can also ask servers on this machine that `--allow` names, as no host that is served allows.
 //!
 //! A save is published first. Type checks and cases run afterwards, so that they do not delay calls. If a save does not
 //! load, the previous version keeps serving.
@@ -24,7 +24,7 @@ use tokio::{
     sync::{Mutex, mpsc},
 };
 use tollhouse_api::{FaucetRequest, SimulatedBalance};
-use tollhouse_capability::secret;
+use tollhouse_capability::{guard::DevelopmentUpstreams, secret};
 use tollhouse_tool::MicroUsd;
 
 use self::{
@@ -59,6 +59,9 @@ pub(crate) struct Args {
     /// Price in US dollars, instead of `tool.json`'s; 0 is free
     #[arg(long, value_name = "USD", value_parser = dollars)]
     price: Option<MicroUsd>,
+    /// Server that the tool can ask besides `allowedHosts`
+    #[arg(long, value_name = "HOST:PORT")]
+    allow: Vec<String>,
     #[command(flatten)]
     trial: TrialArgs,
 }
@@ -70,6 +73,8 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
         return Err(Error::usage(format!("`{}` is not the folder of a tool: it has no tool.json", folder.display()))
             .hint("create one: tollhouse init NAME"));
     }
+    let upstreams = DevelopmentUpstreams::parse(&args.allow)
+        .map_err(|_| Error::usage("`--allow` takes a host and a port").hint("for example: --allow localhost:4190"))?;
     secret::keep_private().map_err(|error| Error::refused(error.to_string()))?;
     // Handle signals from here on, so that nothing is left behind.
     let (mut terminate, mut interrupt, mut hangup) =
@@ -77,7 +82,7 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let held = FolderLock::take(&folder)?;
     let port = args.port.map_or(Port::Preferred(PORT), Port::Exact);
     let data = folder.join(".tollhouse/dev");
-    let started = LocalHost::start(&data, args.trial.worker.clone(), port).await;
+    let started = LocalHost::start(&data, args.trial.worker.clone(), port, upstreams).await;
     let again = |error: Error| error.hint(format!("if its data are damaged or from another release: rm -r {}", data.display()));
     let has_other_cause = |error: &Error| error.hint.is_some() || !data.join("store").exists();
     let host = Arc::new(started.map_err(|error| if has_other_cause(&error) { error } else { again(error) })?);

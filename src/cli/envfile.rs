@@ -1,7 +1,8 @@
 //! The file with a tool's secrets for `dev` and `check`.
 //!
 //! A folder does not say how the secrets are set on the host. Those that the handler names in `auth` of
-//! `ctx.httpGetJson` are hidden from it here too, as `secrets set --auth` does it.
+//! `ctx.httpGetJson` are hidden from it here too, as `secrets set --auth` does it. A comment above a line names the
+//! hosts of its secret, as `secrets set --host` does it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::{
     base::{Error, private_files},
-    secrets,
+    secrets::{self, FileSecret},
     tool::{FilePosition, Problem, Upload},
     trial::Secret,
 };
@@ -37,9 +38,9 @@ fn parse(folder: &Path, named: Option<&Path>, hidden: &BTreeSet<String>) -> Resu
         return Err(wrong(Error::usage("does not exist")));
     }
     let values = text.map_or(Ok(vec![]), |text| secrets::in_lines(&text, path)).map_err(wrong)?;
-    let secret = |(line, name, value)| {
-        let visibility = if hidden.contains(&name) { SecretVisibility::Auth } else { SecretVisibility::Env };
-        Secret { name, value, visibility, position: FilePosition { line: Some(line), ..FilePosition::file(&file) } }
+    let secret = |FileSecret { line, name, value, hosts }| {
+        let visibility = hosts.visibility(if hidden.contains(&name) { SecretVisibility::Auth } else { SecretVisibility::Env });
+        Secret { name, value, visibility, hosts, position: FilePosition { line: Some(line), ..FilePosition::file(&file) } }
     };
     Ok(values.into_iter().map(secret).collect())
 }
@@ -107,6 +108,11 @@ mod tests {
         assert_eq!(listed, [".env.dev:2  A", ".env.dev:4  B"]);
         let visible: Vec<_> = read(None).unwrap().into_iter().map(|secret| secret.visibility).collect();
         assert_eq!(visible, [SecretVisibility::Env, SecretVisibility::Auth]);
+        std::fs::write(folder.path().join(FILE), "# --host a.example.com\nB=1\n").unwrap();
+        let [secret] = <[Secret; 1]>::try_from(read(None).unwrap()).unwrap();
+        assert_eq!((secret.visibility, secret.hosts.hosts), (SecretVisibility::Hosts, vec!["a.example.com".to_owned()]));
+        std::fs::write(folder.path().join(FILE), "# --host a.example.com --in head\nB=1\n").unwrap();
+        assert!(read(None).unwrap_err().to_string().contains("expected `# --host HOST"));
         std::fs::write(folder.path().join(FILE), "A=1\nNEW\n").unwrap();
         assert!(read(None).unwrap_err().to_string().starts_with(".env.dev  line 2 of "));
         assert_eq!(read(Some(&file)).unwrap_err().to_string(), format!("{}  does not exist", file.display()));

@@ -35,6 +35,7 @@ mod pull;
 mod reconcile;
 mod revenue;
 mod reviews;
+mod secret_hosts;
 mod secrets;
 mod settlements;
 mod show;

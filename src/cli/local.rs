@@ -12,16 +12,14 @@ use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tollhouse_api::{
-    DeleteEndpointResponse, EndpointChangeResponse, EndpointCheckResponse, EndpointResponse, SecretResponse, SecretVisibility,
-    SetSecretRequest,
+    DeleteEndpointResponse, EndpointChangeResponse, EndpointCheckResponse, EndpointResponse, SecretResponse, SetSecretRequest,
 };
 use tollhouse_app::App;
 use tollhouse_base::error_chain::full_message;
-use tollhouse_capability::guard::RecordedAnswers;
+use tollhouse_capability::guard::{DevelopmentUpstreams, RecordedAnswers};
 use tollhouse_catalog::ValidationError;
 use tollhouse_config::{Flags, Settings};
 use tollhouse_pool::PoolError;
-use zeroize::Zeroizing;
 
 use super::{
     base::{Answer, Client, Credentials, Error, Result, Role, first, private_files},
@@ -43,13 +41,13 @@ pub(crate) struct LocalHost {
 }
 
 impl LocalHost {
-    /// Starts a host on loopback with its data in a folder, without tools.
-    pub(crate) async fn start(data: &Path, worker: Option<PathBuf>, port: Port) -> Result<Self> {
+    /// Starts a host on loopback with its data in a folder, without tools. These can also ask `upstreams`.
+    pub(crate) async fn start(data: &Path, worker: Option<PathBuf>, port: Port, upstreams: DevelopmentUpstreams) -> Result<Self> {
         let settings = settings(data, worker)?;
         let listener = port.listen().await?;
         let address = listener.local_addr()?;
         let url = format!("http://{address}");
-        let started = App::start(&settings, url.clone()).await;
+        let started = App::start_private(&settings, url.clone(), upstreams).await;
         let app =
             started.map_err(|error| Error::refused(format!("the local host of this folder does not start: {}", full_message(&error))))?;
         let token = data.join("admin-token");
@@ -151,9 +149,8 @@ impl LocalHost {
     }
 
     /// Sets a secret of a tool.
-    pub(crate) async fn secret(&self, slug: &str, name: &str, value: &str, visibility: SecretVisibility) -> Result {
-        let body = SetSecretRequest { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility };
-        self.client.post(&["ai", "endpoints", slug, "secrets"]).json(&body).send::<SecretResponse>().await.map(drop)
+    pub(crate) async fn secret(&self, slug: &str, body: &SetSecretRequest) -> Result {
+        self.client.post(&["ai", "endpoints", slug, "secrets"]).json(body).send::<SecretResponse>().await.map(drop)
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
         dotenv::{self, Entry, MalformedLine},
         line, moment, private_files, prompt,
     },
+    secret_hosts::{HostArgs, SecretHosts},
     usage_error::never_an_argument,
 };
 
@@ -54,6 +55,8 @@ pub(crate) struct SetArgs {
     /// Use only in `ctx.httpGetJson`, hidden from the handler
     #[arg(long)]
     auth: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// File of `NAME=value` lines to set
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     env_file: Option<PathBuf>,
@@ -78,6 +81,7 @@ fn tool(session: &Session, named: Option<Slug>) -> Result<Slug> {
 
 async fn set(session: &Session, args: SetArgs) -> Result {
     let slug = tool(session, args.slug)?;
+    let hosts = SecretHosts::from(args.hosts);
     let values = match (args.env_file, args.name) {
         (Some(file), _) => in_file(&file)?,
         (None, Some(name)) if name.contains('=') => {
@@ -87,14 +91,16 @@ async fn set(session: &Session, args: SetArgs) -> Result {
             // Checked before the prompt, so that no value is typed in vain.
             session.client.credential(CredentialChoice::Manager)?;
             let value = prompt::hidden(&format!("value of {name}"), "--env-file FILE")?;
-            vec![(name, value)]
+            vec![FileSecret { line: 1, name, value, hosts: SecretHosts::default() }]
         }
         (None, None) => return Err(Error::usage("name the secret, or use --env-file FILE")),
     };
     let visibility = if args.auth { SecretVisibility::Auth } else { SecretVisibility::Env };
     let mut done = Vec::<Secret>::new();
-    for (name, value) in values {
-        let body = SetSecretRequest { name, value: Zeroizing::new(value.expose().to_owned()), visibility };
+    for secret in values {
+        let hosts = if hosts.hosts.is_empty() { secret.hosts } else { hosts.clone() };
+        let (value, visibility) = (Zeroizing::new(secret.value.expose().to_owned()), hosts.visibility(visibility));
+        let body = SetSecretRequest { name: secret.name, value, visibility, hosts: hosts.hosts, places: hosts.places };
         let ended = session.client.post(&["ai", "endpoints", slug.as_str(), "secrets"]).json(&body).send::<SecretResponse>().await;
         let set = ended.map_err(|error| match done.len() {
             0 => error,
@@ -108,21 +114,34 @@ async fn set(session: &Session, args: SetArgs) -> Result {
 }
 
 /// Reads the secrets of a file, which must contain at least one.
-fn in_file(file: &Path) -> Result<Vec<(String, HiddenValue)>> {
+fn in_file(file: &Path) -> Result<Vec<FileSecret>> {
     let text = private_files::read(file)?.map(Zeroizing::new);
     let text = text.ok_or_else(|| Error::usage(format!("the file `{}` does not exist", file.display())))?;
     let values = in_lines(&text, file)?;
     if values.is_empty() {
         return Err(Error::usage(format!("`{}` contains no secrets", file.display())));
     }
-    Ok(values.into_iter().map(|(_, name, value)| (name, value)).collect())
+    Ok(values)
 }
 
-/// Parses the lines of a dotenv file, with the number of each line.
-pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<(u32, String, HiddenValue)>> {
-    let entries = dotenv::parse(text)
-        .map_err(|MalformedLine { line, reason }| Error::usage(format!("line {line} of `{}`: {reason}", file.display())))?;
-    Ok(entries.into_iter().map(|Entry { line, name, value }| (line, name, value.into())).collect())
+/// A secret in a file.
+pub(crate) struct FileSecret {
+    /// The number of its line.
+    pub(crate) line: u32,
+    pub(crate) name: String,
+    pub(crate) value: HiddenValue,
+    /// The hosts that the comment above it names.
+    pub(crate) hosts: SecretHosts,
+}
+
+/// Parses the lines of a dotenv file.
+pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<FileSecret>> {
+    let wrong = |MalformedLine { line, reason }: MalformedLine| Error::usage(format!("line {line} of `{}`: {reason}", file.display()));
+    let secret = |Entry { line, name, value }: Entry| -> Result<FileSecret> {
+        let hosts = SecretHosts::above(text, line).map_err(|reason| wrong(MalformedLine { line, reason }))?;
+        Ok(FileSecret { line, name, value: value.into(), hosts })
+    };
+    dotenv::parse(text).map_err(wrong)?.into_iter().map(secret).collect()
 }
 
 async fn print_list(session: &Session, slug: &Slug) -> Result {
@@ -132,8 +151,12 @@ async fn print_list(session: &Session, slug: &Slug) -> Result {
     }
     let mut table = Table::new(&["name", "for", "set"]);
     for secret in answer.secrets {
-        let reader = if secret.visibility == SecretVisibility::Auth { "requests with `auth`" } else { "the handler" };
-        table.row([secret.name, reader.to_owned(), moment(secret.updated_at)]);
+        let reader = match secret.visibility {
+            SecretVisibility::Auth => "requests with `auth`".to_owned(),
+            SecretVisibility::Env => "the handler".to_owned(),
+            SecretVisibility::Hosts => secret.hosts.join(" "),
+        };
+        table.row([secret.name, reader, moment(secret.updated_at)]);
     }
     session.out.table(&table, "no secrets")
 }
@@ -160,7 +183,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(".env");
         std::fs::write(&file, "# comment\n\nA=1\nexport B = \"two words\"\nC='it''s'\nD=\nE=a=b\r\n").unwrap();
-        let read: Vec<_> = in_file(&file).unwrap().into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect();
+        let read: Vec<_> = in_file(&file).unwrap().into_iter().map(|secret| (secret.name, secret.value.expose().to_owned())).collect();
         let requested = [("A", "1"), ("B", "two words"), ("C", "it''s"), ("D", ""), ("E", "a=b")];
         assert_eq!(read, requested.map(|(name, value)| (name.to_owned(), value.to_owned())));
         for (text, line) in [("A", "line 1"), ("A=1\n=2", "line 2")] {

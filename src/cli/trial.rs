@@ -11,12 +11,14 @@ use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
-use tollhouse_api::{LogLine, LogPage, SecretVisibility};
+use tollhouse_api::{LogLine, LogPage, SecretVisibility, SetSecretRequest};
 use tollhouse_config::HiddenValue;
+use zeroize::Zeroizing;
 
 use super::{
     base::{Client, Error, Exit, Result, answer, sanitize},
     local::LocalHost,
+    secret_hosts::SecretHosts,
     tool::{
         FilePosition, Problem, Upload,
         cases::{Case, FILE, Reply},
@@ -39,6 +41,7 @@ pub(crate) struct Secret {
     pub(crate) name: String,
     pub(crate) value: HiddenValue,
     pub(crate) visibility: SecretVisibility,
+    pub(crate) hosts: SecretHosts,
     pub(crate) position: FilePosition,
 }
 
@@ -106,8 +109,10 @@ pub(crate) async fn run(host: &LocalHost, upload: &Upload, cases: &[Case], secre
 /// Sets the secrets of a tool. Returns a problem for each secret that the host refuses.
 pub(crate) async fn set(host: &LocalHost, slug: &str, secrets: &[Secret]) -> Result<Vec<Problem>> {
     let mut refused = vec![];
-    for Secret { name, value, visibility, position } in secrets {
-        match host.secret(slug, name, value.expose(), *visibility).await {
+    for Secret { name, value, visibility, hosts: SecretHosts { hosts, places }, position } in secrets {
+        let value = Zeroizing::new(value.expose().to_owned());
+        let body = SetSecretRequest { name: name.clone(), value, visibility: *visibility, hosts: hosts.clone(), places: places.clone() };
+        match host.secret(slug, &body).await {
             Err(error) if !is_unavailable(&error) => {
                 refused.push(Problem::new("host", position.clone(), format!("the secret `{name}`: {}", error.message)));
             }

@@ -113,6 +113,11 @@ pub enum Kind {
     /// An admin set the least strict tier for a builder's tools.
     #[serde(rename = "builder.tier_set")]
     BuilderTierSet,
+    /// An admin lets a builder's tools list hosts without approval.
+    #[serde(rename = "builder.hosts_granted")]
+    BuilderHostsGranted,
+    #[serde(rename = "builder.hosts_revoked")]
+    BuilderHostsRevoked,
 }
 
 /// An event, as its owner reads it.

@@ -53,7 +53,7 @@ pub(super) fn routes() -> Vec<Route> {
         .answers("EndpointSummaryPage"),
         get("/ai/admin/builders", "listBuilders", "all builders, oldest first, with their endpoints and revenue", list)
             .answers("BuilderPage"),
-        post("/ai/admin/builders/{id}", "judgeBuilder", "suspends or restores a builder, or sets its tier", judge)
+        post("/ai/admin/builders/{id}", "judgeBuilder", "suspends or restores a builder, or sets its tier or hosts", judge)
             .takes("BuilderVerdict")
             .answers("BuilderResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownBuilder, Code::WrongState, Code::ChangedMeanwhile]),

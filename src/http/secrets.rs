@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use tollhouse_api::{KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SetSecretRequest, True};
-use tollhouse_capability::secret::{SecretError, SecretName};
+use tollhouse_capability::secret::{SecretError, SecretName, SecretScope};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
@@ -32,8 +32,9 @@ async fn list(managed: ManagedEndpoint, State(http): State<Http>) -> JsonResult<
 async fn set(managed: ManagedEndpoint, State(http): State<Http>, Body(request): Body<SetSecretRequest>) -> JsonResult<SecretResponse> {
     let endpoint = &managed.shown.endpoint;
     let name: SecretName = request.name.parse()?;
+    let scope = SecretScope::of(&request)?;
     managed.not_frozen(&http.builders).await?;
-    let set = http.secrets.set(&endpoint.into(), name, &request.value, request.visibility).await;
+    let set = http.secrets.set(&endpoint.into(), name, &request.value, scope).await;
     retire(&http, endpoint, &set);
     Ok(Json(SecretResponse { ok: True, secret: set? }))
 }

@@ -18,6 +18,9 @@ use crate::finding::ScanOutcome;
 
 tollhouse_store::json_values!(Endpoint);
 
+/// The entry of `allowedHosts` for any public host, at the scheme's default port. Only an admin can grant it.
+pub const ANY_PUBLIC_HOST: &str = "*";
+
 /// A hosted tool as it is stored. [`Endpoint::public`] returns the part that everybody may see.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -43,7 +46,7 @@ pub struct Endpoint {
     pub requested_capabilities: Capabilities,
     /// Capabilities that an admin revoked. Only an admin can grant them again, whatever the policy says.
     pub withheld_capabilities: Capabilities,
-    /// Hosts that `fetch` and `httpGetJson` may reach: exact names, or `*.example.com`.
+    /// Hosts that `fetch` and `httpGetJson` may reach: exact names, `*.example.com`, or [`ANY_PUBLIC_HOST`].
     pub allowed_hosts: Vec<String>,
     /// Hosts that the owner requested and an admin has not granted yet.
     pub requested_hosts: Vec<String>,

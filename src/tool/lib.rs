@@ -18,7 +18,7 @@ mod slug;
 mod version;
 
 pub use capability::{Capabilities, Capability, CapabilityRow, CapabilityScope};
-pub use endpoint::{Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, SettleTime, Status};
+pub use endpoint::{ANY_PUBLIC_HOST, Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, SettleTime, Status};
 pub use handler::{Builtin, Handler, HandlerType, Runtime};
 pub use header::check_headers;
 pub use portability::{PortabilityIssue, has_reserved_key, not_json, parse_json};

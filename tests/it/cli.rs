@@ -23,3 +23,4 @@ mod shown;
 mod since;
 mod terminal;
 mod unresolved;
+mod upstreams;

@@ -144,7 +144,7 @@ struct HeldResources {
 
 impl HeldResources {
     fn by(host: &Host) -> Self {
-        Self { resident: host.resident(), processes: host.processes(), descriptors: host.descriptors() }
+        Self { resident: host.resident(), processes: host.descendants().len(), descriptors: host.descriptors() }
     }
 }
 
@@ -208,9 +208,10 @@ impl Scene {
     /// Sets the secrets in `secrets.json`, if it exists.
     async fn keep_secrets(&self, folder: &Path, slug: &str) {
         let file = folder.join("secrets.json");
-        let secrets = if file.is_file() { jsonc(&file) } else { json!({}) };
+        let secrets = if file.is_file() { self.filled(jsonc(&file)) } else { json!({}) };
         for (name, value) in secrets.as_object().unwrap() {
-            let secret = json!({ "name": name, "value": value });
+            let mut secret = if value.is_object() { value.clone() } else { json!({ "value": value }) };
+            secret["name"] = json!(name);
             self.host.manage(Method::POST, &format!("/ai/endpoints/{slug}/secrets"), &secret).await.is(200);
         }
     }

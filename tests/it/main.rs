@@ -11,6 +11,7 @@
     reason = "a test may panic, and prints its seed"
 )]
 
+mod any_host;
 mod approvals;
 mod attacks;
 mod audit;
@@ -74,6 +75,7 @@ mod payment_binding;
 mod payment_ids;
 mod payments;
 mod payouts;
+mod placeholders;
 mod portable;
 mod proxied;
 mod quotes;

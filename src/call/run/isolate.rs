@@ -10,10 +10,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::json;
 use tollhouse_base::offload::run_blocking;
-use tollhouse_capability::{
-    CallGrants, CapabilityServices, DryRunStore, Ops, Redactor,
-    secret::{SecretError, Visibility},
-};
+use tollhouse_capability::{CallGrants, CapabilityServices, DryRunStore, Ops, Redactor, secret::SecretError};
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_money::PaymentId;
 use tollhouse_pool::{Job, OpHost, Pool};
@@ -71,8 +68,7 @@ pub(super) async fn run(
             CallError::SecretsUnavailable
         }
     })?;
-    let visible = secrets.iter().filter(|secret| secret.visibility == Visibility::Env);
-    let env = visible.map(|secret| (secret.name.clone(), String::clone(&secret.value))).collect();
+    let env = secrets.iter().filter_map(|secret| Some((secret.name.clone(), secret.in_env()?.to_owned()))).collect();
     // A draft does not affect calls of its tool, and never shares a process with one.
     let (key, isolation, limits) = match task.scratch {
         Some(_) => (&*format!("{}/dry", endpoint.id), Isolation::Fresh, DryRunStore::narrowed(endpoint.limits)),

@@ -16,6 +16,7 @@ use crate::{
     AllowedHosts, CallGrants, Grant, Guard, GuardSettings,
     guard::{RecordedAnswer, RecordedAnswers},
     http::HttpCounters,
+    secret::{Placeholder, Placeholders, Secret, SecretPlace, Visibility},
     testing::serve,
 };
 
@@ -53,6 +54,7 @@ impl Caller {
             call: &self.call,
             counters: &self.counters,
             hidden: &self.hidden,
+            placeholders: Placeholders::of(&self.call.secrets),
             recorded: self.recorded.clone(),
         }
     }
@@ -300,4 +302,106 @@ async fn recorded_answers_are_chosen_by_method() {
     assert_eq!(caller.get(&format!("{url}#part")).await.unwrap().1, "got");
     assert_eq!(caller.get(url).await.unwrap_err().code, "unreachable");
     assert_eq!(recorded.remaining(), [(Asked::PUT, url.parse().unwrap())]);
+}
+
+/// Serves the reversed `authorization`, query and body of a request, so that no redactor finds a secret in them.
+fn reversing() -> Router {
+    let echo = |uri: Uri, headers: Received, body: String| async move {
+        let sent = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
+        let all = format!("{sent}|{}|{body}", uri.query().unwrap_or_default());
+        axum::Json(all.chars().rev().collect::<String>())
+    };
+    let moved = |uri: Uri| async move { (StatusCode::TEMPORARY_REDIRECT, [("location", uri.query().unwrap().to_owned())]) };
+    Router::new().route("/", any(echo)).route("/moved", any(moved))
+}
+
+/// Returns a caller with a secret for the first of two servers, their URLs, and the placeholder.
+async fn with_placeholder(places: &[SecretPlace]) -> (Caller, [String; 2], String) {
+    let addresses = [serve(reversing()).await, serve(reversing()).await];
+    let allow = addresses.iter().map(ToString::to_string).collect();
+    let guard = Guard::new(GuardSettings { allow, ..GuardSettings::default() }).unwrap();
+    let mut caller = Caller::new(guard, &["127.0.0.1"], Limits { http_requests: 50, ..Limits::default() });
+    let hosts = AllowedHosts::parse(&[addresses[0].to_string()]).unwrap();
+    let secret = Secret { placeholder: Placeholder::generate(hosts, places.to_vec()), ..Secret::new("KEY", SECRET, Visibility::Hosts) };
+    let placeholder = secret.in_env().unwrap().to_owned();
+    caller.call.secrets.push(secret);
+    (caller, addresses.map(|address| format!("http://{address}")), placeholder)
+}
+
+fn reversed(body: &Bytes) -> String {
+    serde_json::from_slice::<String>(body).unwrap().chars().rev().collect()
+}
+
+#[tokio::test]
+async fn a_placeholder_becomes_its_secret_at_the_hosts_of_the_secret_alone() {
+    let (caller, [own, other], key) = with_placeholder(&[SecretPlace::Header, SecretPlace::Body]).await;
+    let bearer = format!("Bearer {key}");
+    let headers = [("authorization", bearer.as_str())];
+    let send = |url: String, body: &'static [u8]| {
+        let (caller, headers) = (&caller, &headers);
+        async move { caller.send("POST", &url, headers, body, RedirectMode::Follow).await }
+    };
+    let sent = format!("Bearer {SECRET}||");
+    assert_eq!(reversed(&send(format!("{own}/"), b"").await.unwrap().1), sent);
+    assert_eq!(reversed(&send(format!("{own}/moved?/"), b"").await.unwrap().1), sent, "a redirect to the same origin");
+    let refused = send(format!("{other}/"), b"").await.unwrap_err();
+    assert_eq!(refused.code, "not_granted");
+    assert!(refused.message.contains("the secret `KEY` can only be sent to `127.0.0.1:"), "{}", refused.message);
+    // To another origin, the header is not sent.
+    assert_eq!(reversed(&send(format!("{own}/moved?{other}/"), b"").await.unwrap().1), "||");
+    let body = key.clone().into_bytes();
+    let moved = caller.send("POST", &format!("{own}/moved?{other}/"), &headers, &body, RedirectMode::Follow).await;
+    assert_eq!(moved.unwrap_err().code, "not_granted", "nor is the body");
+    let kept = caller.send("POST", &format!("{own}/"), &[], &body, RedirectMode::Follow).await.unwrap().1;
+    assert_eq!(reversed(&kept), format!("||{SECRET}"));
+}
+
+#[tokio::test]
+async fn a_server_cannot_redirect_the_value_of_a_placeholder_to_others() {
+    let (caller, [own, other], key) = with_placeholder(&[SecretPlace::Url]).await;
+    let (head, body) = caller.get(&format!("{own}/?k={key}")).await.unwrap();
+    assert_eq!(reversed(&body), format!("|k={SECRET}|"));
+    assert_eq!(head["url"], format!("{own}/?k={key}"));
+    let refused = caller.get(&format!("{own}/moved?{other}/%3Fk={key}")).await.unwrap_err();
+    assert_eq!(refused.code, "forbidden_address");
+    assert!(refused.message.contains("it would send the secret `KEY` to another host"), "{}", refused.message);
+    let manual = caller.send("GET", &format!("{own}/moved?{other}/{key}"), &[], b"", RedirectMode::Manual).await.unwrap().0;
+    assert_eq!(values(&manual, "location"), [format!("{other}/[redacted]")]);
+}
+
+#[tokio::test]
+async fn http_get_json_sends_the_secret_of_a_placeholder() {
+    let (caller, [own, other], key) = with_placeholder(&[SecretPlace::Header]).await;
+    let auth = || Some(tollhouse_protocol::HeaderFromEnv { header: "authorization".to_owned(), env: "KEY".to_owned() });
+    let get = async |url: &str, headers: Vec<(String, String)>, auth| caller.outgoing().get(url.to_owned(), headers, None, auth).await;
+    let headers = || vec![("authorization".to_owned(), key.clone())];
+    for (headers, auth) in [(headers(), None), (vec![], auth())] {
+        let OpValue::Json(json) = get(&own, headers, auth).await.unwrap() else { panic!("expected JSON") };
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(json["json"].as_str().unwrap().chars().rev().collect::<String>(), format!("{SECRET}||"));
+    }
+    assert_eq!(get(&other, headers(), None).await.unwrap_err().code, "not_granted");
+    assert_eq!(get(&other, vec![], auth()).await.unwrap_err().code, "not_granted");
+}
+
+#[tokio::test]
+async fn recorded_answers_name_secrets_in_urls_and_are_no_way_around_their_hosts() {
+    let guard = Guard::new(GuardSettings::default()).unwrap();
+    let mut caller = Caller::new(guard, &["api.example.com", "b.example.com"], Limits::default());
+    let hosts = AllowedHosts::parse(&["api.example.com"]).unwrap();
+    let secret =
+        Secret { placeholder: Placeholder::generate(hosts, vec![SecretPlace::Url]), ..Secret::new("KEY", SECRET, Visibility::Hosts) };
+    let key = secret.in_env().unwrap().to_owned();
+    caller.call.secrets.push(secret);
+    let answer = |url: &str| RecordedAnswer {
+        method: Asked::GET,
+        url: url.parse().unwrap(),
+        status: StatusCode::OK,
+        headers: HeaderMap::new(),
+        body: Bytes::from_static(b"recorded"),
+    };
+    let recorded = RecordedAnswers::new(vec![answer("https://api.example.com/bot$KEY/me"), answer("https://b.example.com/bot$KEY/me")]);
+    caller.recorded = Some(Arc::new(recorded));
+    assert_eq!(caller.get(&format!("https://api.example.com/bot{key}/me")).await.unwrap().1, "recorded");
+    assert_eq!(caller.get(&format!("https://b.example.com/bot{key}/me")).await.unwrap_err().code, "not_granted");
 }

@@ -3,6 +3,7 @@
 use tokio_rustls::rustls::{self, pki_types::pem};
 
 use super::MAX_REDIRECTS;
+use crate::secret::SubstituteError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
@@ -25,6 +26,8 @@ pub enum FetchError {
     HostNotAllowed(String),
     #[error("a secret can only be sent over https")]
     InsecureCredential,
+    #[error(transparent)]
+    Secret(#[from] SubstituteError),
     #[error("the server redirected more than {MAX_REDIRECTS} times")]
     TooManyRedirects,
     #[error("the server redirected, and the request allows no redirect")]
@@ -52,6 +55,7 @@ impl FetchError {
             Self::InvalidUrl(_) => "invalid_argument",
             Self::Forbidden(_) | Self::BadRedirect(_) | Self::InsecureCredential => "forbidden_address",
             Self::HostNotAllowed(_) => "not_granted",
+            Self::Secret(error) => error.code(),
             Self::TooManyRedirects => "too_many_redirects",
             Self::Redirected => "redirected",
             Self::Timeout(_) => "timeout",

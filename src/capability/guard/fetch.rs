@@ -27,7 +27,10 @@ use super::{
     recorded::RecordedAnswers,
     resolve::{DialError, OWNER},
 };
-use crate::AllowedHosts;
+use crate::{
+    AllowedHosts,
+    secret::{Destination, FilledRequest, Placeholders},
+};
 
 /// Headers that are sent to another origin after a redirect of [`Redirects::OfSafeMethods`]. All others are dropped.
 const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];
@@ -73,6 +76,8 @@ pub struct Fetch<'a> {
     /// A header that contains a secret. It is sent only over https or to a loopback address that the operator exempted,
     /// and never to another origin than the URL's.
     pub credential: Option<(HeaderName, HeaderValue)>,
+    /// Placeholders of secrets, whose values are put in before each hop. Default: none.
+    pub placeholders: Option<&'a Placeholders<'a>>,
     pub body: Option<Bytes>,
     /// Whether the server may compress the body of its response. Default: no, but it is decoded anyway.
     pub takes_compressed: bool,
@@ -101,6 +106,7 @@ impl<'a> Fetch<'a> {
             url,
             headers: HeaderMap::new(),
             credential: None,
+            placeholders: None,
             body: None,
             takes_compressed: false,
             hosts: None,
@@ -138,6 +144,9 @@ impl Fetch<'_> {
     fn redirect(&mut self, status: StatusCode, leaves_origin: bool) {
         if leaves_origin {
             self.credential = None;
+            if let Some(placeholders) = self.placeholders {
+                placeholders.remove_headers(&mut self.headers);
+            }
         }
         if self.redirects != Redirects::Follow {
             if leaves_origin {
@@ -203,9 +212,14 @@ impl Guard {
             return Err(FetchError::Forbidden(reason.to_owned()));
         }
         for hop in 0..=MAX_REDIRECTS {
+            let filled = self.fill(&url, &request)?;
             let (response, _reading) = match &request.recorded {
-                None => self.send(&url, &request).await.map(|(response, reading)| (response.map(Either::Left), Some(reading)))?,
-                Some(recorded) => (recorded.take(&request.method, &url).ok_or_else(not_recorded)?.map(Either::Right), None),
+                None => self.send(&url, filled, &request).await.map(|(response, reading)| (response.map(Either::Left), Some(reading)))?,
+                Some(recorded) => {
+                    let named = request.placeholders.map(|placeholders| placeholders.named(&url));
+                    let recorded = recorded.take(&request.method, named.as_ref().unwrap_or(&url));
+                    (recorded.ok_or_else(not_recorded)?.map(Either::Right), None)
+                }
             };
             let status = response.status();
             if is_redirect(status) && request.redirects == Redirects::Refuse {
@@ -220,7 +234,11 @@ impl Guard {
             if let Some(reason) = request.hops.and_then(|hops| hops.refusal(&next)) {
                 return Err(FetchError::BadRedirect(format!("it leads to {reason}")));
             }
-            request.redirect(status, next.origin() != url.origin());
+            let leaves_origin = next.origin() != url.origin();
+            if leaves_origin && let Some(secret) = request.placeholders.and_then(|placeholders| placeholders.value_for_others(&next)) {
+                return Err(FetchError::BadRedirect(format!("it would send the secret `{secret}` to another host")));
+            }
+            request.redirect(status, leaves_origin);
             url = next;
         }
         Err(FetchError::TooManyRedirects)
@@ -246,13 +264,33 @@ impl Guard {
         self.is_exempt(url) || self.0.cache.keeps(owner, url)
     }
 
-    async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<(Response<Incoming>, ReadGuard), FetchError> {
-        let to: Uri = url.as_str().parse().map_err(|error| FetchError::InvalidUrl(format!("is invalid: {error}")))?;
-        let mut headers = request.headers.clone();
+    /// Returns the parts of a request with the values of secrets, if they may be sent to `url`.
+    fn fill(&self, url: &Url, request: &Fetch<'_>) -> Result<FilledRequest, FetchError> {
+        let Some(placeholders) = request.placeholders else {
+            return Ok(FilledRequest { url: url.to_string(), headers: request.headers.clone(), body: request.body.clone() });
+        };
+        let is_development = self.is_local_development(url);
+        let is_private = self.hides(url) || is_development;
+        Ok(placeholders.fill(&Destination { url, is_private, is_development }, &request.headers, request.body.as_ref())?)
+    }
+
+    /// Returns whether nobody can read a request to `url` on its way.
+    fn hides(&self, url: &Url) -> bool {
+        url.scheme() == "https" || (is_loopback(url) && self.is_exempt(url))
+    }
+
+    /// Returns whether `url` leads to an upstream of `tollhouse dev` on this machine.
+    fn is_local_development(&self, url: &Url) -> bool {
+        self.is_development(url) && (is_loopback(url) || url.host_str() == Some("localhost"))
+    }
+
+    async fn send(&self, url: &Url, filled: FilledRequest, request: &Fetch<'_>) -> Result<(Response<Incoming>, ReadGuard), FetchError> {
+        let FilledRequest { url: to, mut headers, body } = filled;
+        let to: Uri = to.parse().map_err(|error| FetchError::InvalidUrl(format!("is invalid: {error}")))?;
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!("Tollhouse/", env!("CARGO_PKG_VERSION"))));
         if let Some((name, value)) = &request.credential {
-            if url.scheme() != "https" && !(is_loopback(url) && self.is_exempt(url)) {
+            if !self.hides(url) && !self.is_local_development(url) {
                 return Err(FetchError::InsecureCredential);
             }
             headers.append(name, value.clone());
@@ -264,9 +302,9 @@ impl Guard {
         if request.lacks_expected_body() {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        let mut sending = Request::new(Full::new(request.body.clone().unwrap_or_default()));
+        let mut sending = Request::new(Full::new(body.unwrap_or_default()));
         (*sending.method_mut(), *sending.uri_mut(), *sending.headers_mut()) = (request.method.clone(), to, headers);
-        let client = self.0.exempt.as_ref().filter(|_| self.is_exempt(url)).unwrap_or(&self.0.public);
+        let client = self.0.exempt.as_ref().filter(|_| self.exempts(url, request.hosts)).unwrap_or(&self.0.public);
         let answered = client.request(sending).await;
         let response = answered.map_err(|error| broken(&error, if error.is_connect() { "could not connect" } else { BROKE }))?;
         let meter = response.extensions().get::<ConnectionMeter>().expect("every connection is metered");

@@ -18,6 +18,7 @@ use hyper::Method;
 use super::*;
 use crate::testing::{FixedNames, serve, serve_tls};
 
+mod exemptions;
 mod floods;
 mod fuzz;
 mod metered;

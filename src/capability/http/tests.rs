@@ -60,6 +60,7 @@ impl Caller {
             call: &self.call,
             counters: &self.counters,
             hidden: &self.hidden,
+            placeholders: Placeholders::of(&self.call.secrets),
             recorded: None,
         }
     }

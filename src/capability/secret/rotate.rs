@@ -86,7 +86,7 @@ impl Secrets {
             let context = SealContext { owner: &old.owner, endpoint: endpoint.as_str(), name: name.as_str() };
             let Some(value) = old.open(&ring, context) else { continue };
             let times = [old.created_at, old.updated_at];
-            let sealed = SealedSecret::seal(ring.current(), context, &value, old.visibility, times).ok_or(SecretError::Random)?;
+            let sealed = SealedSecret::seal(ring.current(), context, &value, old.scope(), times).ok_or(SecretError::Random)?;
             tx.replace(&SECRETS, &row, &sealed);
             resealed += 1;
             again.insert(endpoint.clone());

@@ -5,11 +5,14 @@ use aes_gcm_siv::{
     aead::{Aead as _, KeyInit as _, Payload},
 };
 use serde::{Deserialize, Serialize};
-use tollhouse_api::SecretVisibility as Visibility;
+use tollhouse_api::{SecretPlace, SecretVisibility as Visibility};
 use tollhouse_base::clock::Timestamp;
 use zeroize::Zeroizing;
 
-use super::master::{Keyring, MasterKey};
+use super::{
+    master::{Keyring, MasterKey},
+    scope::SecretScope,
+};
 
 /// The place of a secret. It is authenticated with the value: a secret that is moved elsewhere cannot be decrypted.
 #[derive(Clone, Copy)]
@@ -30,6 +33,11 @@ pub(crate) struct SealedSecret {
     #[serde(with = "base64_text")]
     ciphertext: Vec<u8>,
     pub(super) visibility: Visibility,
+    /// The hosts that get the value, for [`Visibility::Hosts`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) hosts: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) places: Vec<SecretPlace>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
 }
@@ -40,21 +48,25 @@ impl SealedSecret {
         key: &MasterKey,
         context: SealContext<'_>,
         value: &str,
-        visibility: Visibility,
+        scope: impl Into<SecretScope>,
         times: [Timestamp; 2],
     ) -> Option<Self> {
+        let scope = scope.into();
         let mut nonce = [0; 12];
         getrandom::fill(&mut nonce).ok()?;
-        let aad = additional_data(key.id(), context, visibility);
+        let aad = additional_data(key.id(), context, &scope);
         let payload = Payload { msg: value.as_bytes(), aad: aad.as_bytes() };
         let ciphertext = cipher(key, context).encrypt(&Nonce::from(nonce), payload).ok()?;
         let [created_at, updated_at] = times;
+        let SecretScope { visibility, hosts, places } = scope;
         Some(Self {
             key_id: key.id().to_owned(),
             owner: context.owner.to_owned(),
             nonce: nonce.to_vec(),
             ciphertext,
             visibility,
+            hosts,
+            places,
             created_at,
             updated_at,
         })
@@ -62,14 +74,19 @@ impl SealedSecret {
 
     /// Returns the memory it takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.key_id.len() + self.owner.len() + self.nonce.len() + self.ciphertext.len()
+        let hosts: usize = self.hosts.iter().map(|host| size_of::<String>() + host.len()).sum();
+        self.key_id.len() + self.owner.len() + self.nonce.len() + self.ciphertext.len() + hosts + self.places.len()
+    }
+
+    pub(super) fn scope(&self) -> SecretScope {
+        SecretScope { visibility: self.visibility, hosts: self.hosts.clone(), places: self.places.clone() }
     }
 
     /// Decrypts the value. Returns `None` if its key is missing or it was encrypted for another place.
     pub(super) fn open(&self, ring: &Keyring, context: SealContext<'_>) -> Option<Zeroizing<String>> {
         let key = ring.get(&self.key_id)?;
         let nonce: [u8; 12] = self.nonce.as_slice().try_into().ok()?;
-        let aad = additional_data(&self.key_id, context, self.visibility);
+        let aad = additional_data(&self.key_id, context, &self.scope());
         let payload = Payload { msg: &self.ciphertext, aad: aad.as_bytes() };
         let plain = cipher(key, context).decrypt(&Nonce::from(nonce), payload).ok()?;
         String::from_utf8(plain).ok().map(Zeroizing::new)
@@ -80,15 +97,11 @@ fn cipher(key: &MasterKey, context: SealContext<'_>) -> Aes256GcmSiv {
     Aes256GcmSiv::new_from_slice(&*key.of_endpoint(context.owner, context.endpoint)).expect("a derived key has 32 bytes")
 }
 
-/// Builds the authenticated data. None of its parts can contain `|`. It includes the visibility, so that someone who
-/// can write to the store cannot show a handler a value that it must not see.
-fn additional_data(key_id: &str, context: SealContext<'_>, visibility: Visibility) -> String {
+/// Builds the authenticated data. None of its parts can contain `|`. It includes the scope, so that someone who can
+/// write to the store can neither show a handler a value that it must not see nor have it sent to another host.
+fn additional_data(key_id: &str, context: SealContext<'_>, scope: &SecretScope) -> String {
     let SealContext { owner, endpoint, name } = context;
-    let visibility = match visibility {
-        Visibility::Env => "env",
-        Visibility::Auth => "auth",
-    };
-    format!("v1|{key_id}|{owner}|{endpoint}|{name}|{visibility}")
+    format!("v1|{key_id}|{owner}|{endpoint}|{name}|{}", scope.authenticated())
 }
 
 mod base64_text {

@@ -1,5 +1,6 @@
 mod held;
 mod hosts;
+mod placeholders;
 
 use std::os::unix::fs::PermissionsExt as _;
 

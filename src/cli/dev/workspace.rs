@@ -36,7 +36,7 @@ pub(super) struct LastUpload {
 impl LastUpload {
     /// Returns whether body and secrets are the same, wherever the secrets are defined.
     pub(super) fn is(&self, body: &Map<String, Value>, secrets: &[Secret]) -> bool {
-        let same = |(one, other): (&Secret, &Secret)| one.name == other.name && one.value == other.value;
+        let same = |(one, other): (&Secret, &Secret)| one.name == other.name && one.value == other.value && one.hosts == other.hosts;
         self.given.as_ref().is_some_and(|(given, held)| given == body && held.len() == secrets.len() && held.iter().zip(secrets).all(same))
     }
 

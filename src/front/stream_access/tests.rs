@@ -56,7 +56,7 @@ impl Fixture {
     }
 
     async fn decide(&self, decision: BuilderDecision) {
-        let verdict = BuilderVerdict { decision, tier: None, reason: None };
+        let verdict = BuilderVerdict { decision, tier: None, allowed_hosts: vec![], reason: None };
         self.builders.set_standing(&self.id, &verdict, Batch::new()).await.unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! `/dashboard/tools/{slug}/secrets`: names of a tool's secrets. Values are never shown.
 
 use maud::{Markup, html};
-use tollhouse_api::{Secret, SecretList, SecretVisibility};
+use tollhouse_api::{Secret, SecretList, SecretPlace, SecretVisibility};
 use tollhouse_front::PathParams;
 
 use super::owner_pages;
@@ -42,11 +42,20 @@ fn back(slug: &str) -> String {
     owner_pages::page_path(slug, "secrets")
 }
 
+/// The places of a request where the value can be, with their labels.
+const PLACES: [(SecretPlace, &str); 3] =
+    [(SecretPlace::Header, "in a header"), (SecretPlace::Url, "in the URL"), (SecretPlace::Body, "in the body")];
+
 /// Describes who gets the value.
-fn receiver(visibility: SecretVisibility) -> &'static str {
-    match visibility {
-        SecretVisibility::Auth => "only requests with `auth`",
-        SecretVisibility::Env => "the handler, as `ctx.env`",
+fn receiver(secret: &Secret) -> String {
+    match secret.visibility {
+        SecretVisibility::Auth => "only requests with `auth`".to_owned(),
+        SecretVisibility::Env => "the handler, as `ctx.env`".to_owned(),
+        SecretVisibility::Hosts => {
+            let hosts: Vec<_> = secret.hosts.iter().map(|host| format!("`{host}`")).collect();
+            let places = PLACES.iter().filter(|(place, _)| secret.places.contains(place)).map(|(_, label)| *label);
+            format!("{}, {}", hosts.join(", "), places.collect::<Vec<_>>().join(" or "))
+        }
     }
 }
 
@@ -67,6 +76,8 @@ fn row(visitor: &Visitor, slug: &str, position: usize, secret: &Secret) -> [Mark
     let replace = html! {
         input type="hidden" name="text:/name" value=(name);
         input type="hidden" name="text:/visibility" value=(word(secret.visibility));
+        @for host in &secret.hosts { input type="hidden" name="each:/hosts" value=(text::plain(host)); }
+        @for place in &secret.places { input type="hidden" name="each:/places" value=(word(place)); }
         div.field.wide { label for=(id) { "New value of " (text::words(name)) } (value(&id)) }
         button.primary { "Replace" }
     };
@@ -76,7 +87,7 @@ fn row(visitor: &Visitor, slug: &str, position: usize, secret: &Secret) -> [Mark
     };
     [
         html! { code { (text::words(name)) } },
-        text::line(receiver(secret.visibility)),
+        text::line(&receiver(secret)),
         moment(secret.created_at),
         moment(secret.updated_at),
         html! {
@@ -100,6 +111,9 @@ fn value(id: &str) -> Markup {
     }
 }
 
+const VISIBILITIES: [(&str, &str); 3] =
+    [("env", "the handler"), ("auth", "only requests with auth"), ("hosts", "only requests to its hosts")];
+
 fn set(visitor: &Visitor, slug: &str) -> Markup {
     let fields = html! {
         div.field {
@@ -107,7 +121,19 @@ fn set(visitor: &Visitor, slug: &str) -> Markup {
             input #name name="text:/name" required autocomplete="off" spellcheck="false" placeholder="API_TOKEN";
         }
         div.field.wide { label for="value" { "Value" } (value("value")) }
-        (form::choice("visibility", "text:/visibility", "Available to", &[("env", "the handler"), ("auth", "only requests with auth")], "env"))
+        (form::choice("visibility", "text:/visibility", "Available to", &VISIBILITIES, "env"))
+        div.field.wide {
+            label for="hosts" { "Hosts that get the value, one per line" }
+            textarea.mono #hosts name="lines:/hosts" rows="2" autocomplete="off" spellcheck="false" placeholder="api.example.com" {}
+            p.note { "With hosts, the handler gets a placeholder, and never the value." }
+        }
+        fieldset {
+            legend { "Where they get it; in a header if none is chosen" }
+            @for (place, label) in PLACES {
+                @let (id, value) = (format!("place-{}", word(place)), word(place));
+                div.box { input #(id) type="checkbox" name="each:/places" value=(value); label for=(id) { (label) } }
+            }
+        }
         button.primary { "Set secret" }
     };
     html! {

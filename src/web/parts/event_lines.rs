@@ -35,6 +35,8 @@ pub(crate) const KINDS: &[(&str, &str, &str)] = &[
     ("builder.suspended", "builder suspended", "suspended"),
     ("builder.restored", "builder restored", "active"),
     ("builder.tier_set", "builder tier set", ""),
+    ("builder.hosts_granted", "builder hosts granted", ""),
+    ("builder.hosts_revoked", "builder hosts revoked", ""),
 ];
 
 /// Maximum shown facts of an event, and maximum characters of each.

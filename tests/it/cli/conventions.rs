@@ -51,6 +51,8 @@ async fn each_prompt_has_a_flag_that_is_named_where_nobody_can_be_asked() {
         (&["builders", "new-key"], "--yes"),
         (&["builders", "suspend", "bld_1"], "--yes"),
         (&["builders", "restore", "bld_1"], "--yes"),
+        (&["builders", "grant", "bld_1"], "--yes"),
+        (&["builders", "revoke", "bld_1"], "--yes"),
         (&["builders", "tier", "bld_1", "jitless"], "--yes"),
         (&["credits", "revoke", "crd_1"], "--yes"),
         (&["credits", "restore", "crd_1"], "--yes"),

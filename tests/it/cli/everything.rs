@@ -221,6 +221,8 @@ async fn accounts(story: &Story, builder: &Shell, key: &str) {
     builder.run(&["whoami"]).await.is(3);
     story.admin(&["builders", "restore", &id, "--yes"]).await;
     story.admin(&["builders", "tier", &id, "jitless", "--yes"]).await;
+    assert_eq!(story.admin(&["builders", "grant", &id, "--yes"]).await["builder"]["allowedHosts"], json!(["*"]));
+    story.admin(&["builders", "revoke", &id, "--yes"]).await;
     let stored = story.shell();
     let login = stored.given(key, &["login", "--json"]).await.is(0);
     assert_eq!(serde_json::from_str::<Value>(&login.stdout).unwrap()["known"]["builderId"], id);

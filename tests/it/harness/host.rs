@@ -306,9 +306,9 @@ impl Host {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 
-    /// Returns the number of descendant processes, including zombies.
-    pub fn processes(&self) -> usize {
-        process::descendants(i32::try_from(self.pid()).unwrap()).len()
+    /// Returns the ids of the descendant processes, including zombies.
+    pub fn descendants(&self) -> Vec<i32> {
+        process::descendants(i32::try_from(self.pid()).unwrap())
     }
 
     /// Returns whether the process is still running.
@@ -319,7 +319,7 @@ impl Host {
     /// Kills the busy worker: one that has used at least `cpu`. Returns false if there is none.
     pub fn kill_busy_worker(&self, cpu: Duration) -> bool {
         let mut doomed = self.doomed.lock().unwrap();
-        let workers = process::descendants(i32::try_from(self.pid()).unwrap());
+        let workers = self.descendants();
         let mut living = workers.into_iter().filter(|pid| !doomed.contains(pid));
         let Some(busy) = living.find(|pid| process::cpu(*pid).is_some_and(|used| used >= cpu)) else { return false };
         process::signal(busy, Signal::KILL);

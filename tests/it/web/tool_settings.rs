@@ -69,6 +69,29 @@ async fn a_secret_is_set_replaced_and_removed_and_never_comes_back() {
 }
 
 #[tokio::test]
+async fn a_secret_is_set_for_hosts_and_keeps_them_when_it_is_replaced() {
+    let host = Host::start().await;
+    let (key, browser) = published_tool(&host, "export default (req, ctx) => ctx.env.TOKEN.slice(0, 17);").await;
+    let fields = [
+        ("text:/name", "TOKEN"),
+        ("text:/value", "a-value-of-24-characters"),
+        ("text:/visibility", "hosts"),
+        ("lines:/hosts", "api.example.com\n*.example.org\n"),
+        ("each:/places", "url"),
+        ("each:/places", "header"),
+    ];
+    browser.fill(SECRETS, "/dashboard/do/setSecret", &fields).await.is(303);
+    let page = browser.page(SECRETS).await;
+    assert!(text(&page).contains("*.example.org, api.example.com, in a header or in the URL"), "{}", text(&page));
+    let row = form(&page, "/dashboard/do/setSecret");
+    browser.submit(&row, &[("text:/value", "another-value")]).await.is(303);
+    let listed = host.as_builder(&key, Method::GET, "/ai/endpoints/kept/secrets", &Value::Null).await.is(200).json();
+    let secret = &listed["secrets"][0];
+    assert_eq!((&secret["hosts"], &secret["places"]), (&json!(["*.example.org", "api.example.com"]), &json!(["header", "url"])));
+    assert_eq!(host.as_builder(&key, Method::POST, "/tools/kept", &json!({})).await.is(200).json(), "tollhouse_secret_");
+}
+
+#[tokio::test]
 async fn a_tool_is_paused_narrowed_and_kept_apart_by_its_settings() {
     let host = Host::start().await;
     let (key, browser) = published_tool(&host, "export default () => 1;").await;

@@ -107,7 +107,14 @@ fn allowed_hosts_survive_a_round_trip() {
         let entry = hosts.iter().next().expect("one was read").to_owned();
         assert_eq!(AllowedHosts::parse(&[&entry]).as_ref(), Ok(&hosts));
         match entry.strip_prefix("*.") {
-            Some(suffix) => assert!(suffix.contains('.') && !hosts.allows(suffix) && hosts.allows(&format!("a.{suffix}")), "{entry}"),
+            Some(suffix) => assert!(
+                suffix.contains('.')
+                    && !hosts.allows(suffix)
+                    && hosts.allows(&format!("a.{suffix}"))
+                    && !hosts.allows(&format!("a.b.{suffix}")),
+                "{entry}"
+            ),
+            None if entry == "*" => assert!(hosts.includes_any_public() && hosts.allows("a.example")),
             None => assert!(hosts.allows(&entry) && !hosts.allows(&format!("a.{entry}")), "{entry}"),
         }
     });

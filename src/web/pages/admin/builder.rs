@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use tollhouse_api::{Builder, BuilderResponse, EndpointSummary, EndpointSummaryPage, Revenue, RevenueTotals};
 use tollhouse_base::plural::plural;
 use tollhouse_front::PathParams;
+use tollhouse_tool::ANY_PUBLIC_HOST;
 
 use super::{
     builders,
@@ -44,6 +45,7 @@ fn about(builder: &Builder, totals: &RevenueTotals, simulated: bool) -> Markup {
         ("Registered", Some(moment(builder.created_at))),
         ("Key created", Some(moment(builder.key_created_at))),
         ("Tier", Some(html! { (word(builder.tier)) })),
+        ("Hosts", (!builder.allowed_hosts.is_empty()).then(|| html! { "any public host" })),
         (
             "Suspended",
             builder.suspended.as_ref().map(|suspended| {
@@ -109,6 +111,21 @@ fn decisions(visitor: &Visitor, id: &str, builder: &Builder, back: &str) -> Mark
             (form::field("tier", "Least strict tier allowed for the builder's tools", None, tiers("tier", "text:/tier", Some(builder.tier), None)))
             button { "Set the tier" }
         }))
+        @if builder.allowed_hosts.is_empty() {
+            (judged("grant", html! {
+                h3 { "Any public host" }
+                p.note { "The builder's tools can list " code { (ANY_PUBLIC_HOST) } " in " code { "allowedHosts" } " without approval." }
+                input type="hidden" name="each:/allowedHosts" value=(ANY_PUBLIC_HOST);
+                button { "Grant any public host" }
+            }))
+        } @else {
+            (judged("revoke", html! {
+                h3 { "Any public host" }
+                p.note { "Tools that have it keep it until you revoke it on their page." }
+                input type="hidden" name="each:/allowedHosts" value=(ANY_PUBLIC_HOST);
+                button { "Revoke any public host" }
+            }))
+        }
         (form::operation(visitor, "rotateBuilderKey", &[], back, html! {
             h3 { "New key" }
             p.note { "For builders who lost their key. The old key stops working. The new one is shown once, to you." }

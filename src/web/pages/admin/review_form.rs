@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use tollhouse_api::OwnEndpoint;
 use tollhouse_protocol::limits::TABLE;
-use tollhouse_tool::ReviewAction;
+use tollhouse_tool::{ANY_PUBLIC_HOST, ReviewAction};
 
 use super::{
     capabilities::parts,
@@ -83,6 +83,17 @@ pub(super) fn others(read: &ReadTool) -> Markup {
                     (form::field("tier", "Tier", None, tiers("tier", "some:/tier", Some(tool.tier_cap), Some("unchanged"))))
                     (reason("why-cap", "the builder"))
                     button { "Save" }
+                }))
+            }
+        }
+        @if !read.waits() && !tool.allowed_hosts.iter().any(|host| host == ANY_PUBLIC_HOST) {
+            details.way {
+                summary { "Grant any public host" }
+                (read.form("approve", html! {
+                    p.note { "Its owner can then list " code { (ANY_PUBLIC_HOST) } ". Private addresses stay unreachable." }
+                    input type="hidden" name="each:/allowedHosts" value=(ANY_PUBLIC_HOST);
+                    (reason("why-grant", "the builder"))
+                    button { "Grant any public host" }
                 }))
             }
         }

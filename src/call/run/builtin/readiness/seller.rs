@@ -101,6 +101,7 @@ impl SellerError {
         match error {
             FetchError::InvalidUrl(_) | FetchError::Forbidden(_) | FetchError::HostNotAllowed(_) => Self::Url(error),
             FetchError::InsecureCredential
+            | FetchError::Secret(_)
             | FetchError::TooManyRedirects
             | FetchError::Redirected
             | FetchError::BadRedirect(_)
