@@ -142,7 +142,7 @@ fn percent_encoded(text: &str, is_plain: impl Fn(usize, u8) -> bool) -> String {
 }
 
 /// Decodes a part of a JSON Pointer in a URI fragment (RFC 6901, section 6).
-fn decoded(part: &str) -> String {
+pub(crate) fn decoded(part: &str) -> String {
     let bytes = part.as_bytes();
     let (mut name, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while let Some(byte) = bytes.get(at) {
