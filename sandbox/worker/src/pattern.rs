@@ -31,6 +31,7 @@ const SPACE: &[(u32, u32)] = &[
     (0x3000, 0x3000),
     (0xfeff, 0xfeff),
 ];
+const HYPHEN: (u32, u32) = (0x2d, 0x2d);
 /// The characters that `.` does not match.
 const LINE_END: &[(u32, u32)] = &[(0x0a, 0x0a), (0x0d, 0x0d), (0x2028, 0x2029)];
 
@@ -328,8 +329,12 @@ impl<'p> Reader<'p> {
                 Item::One(first) if is_range => {
                     self.next();
                     let last = self.next()?;
-                    let Item::One(last) = self.item(last)? else { return None };
-                    ranges.push((first, last));
+                    match self.item(last)? {
+                        Item::One(last) => ranges.push((first, last)),
+                        // A hyphen before a set makes no range.
+                        Item::Ranges(more) => ranges.extend([(first, first), HYPHEN].into_iter().chain(more)),
+                        Item::Named(_) => return None,
+                    }
                 }
                 Item::One(code) => ranges.push((code, code)),
                 Item::Ranges(more) => ranges.extend(more),

@@ -60,8 +60,8 @@ pub fn standard(schema: &Value) -> Cow<'_, Value> {
     Cow::Owned(whole)
 }
 
-/// Returns the location of the first pattern that the host does not check because ECMAScript cannot compile it, and for
-/// which a format stands in.
+/// Returns the location of the first pattern that is not checked, because ECMAScript cannot compile it and a format is
+/// next to it.
 pub fn dropped_pattern(schema: &Value) -> Option<String> {
     if schema.as_object().is_some_and(has_replaced_pattern) {
         return Some("/pattern".to_owned());
@@ -79,12 +79,9 @@ fn has_replaced_pattern(members: &Map<String, Value>) -> bool {
 fn components(schema: &Value) -> Option<&Map<String, Value>> {
     let found = schema.get("components")?.get("schemas")?.as_object()?;
     let is_schema = |value: &Value| value.is_object() || value.is_boolean();
-    let is_new = match schema.get("$defs") {
-        None => true,
-        Some(Value::Object(known)) => found.keys().all(|name| !known.contains_key(name)),
-        Some(_) => false,
-    };
-    (!found.is_empty() && found.values().all(is_schema) && is_new).then_some(found)
+    let known = schema.get("$defs").and_then(Value::as_object);
+    let is_new = |name: &String| known.is_none_or(|known| !known.contains_key(name));
+    (!found.is_empty() && found.values().all(is_schema) && found.keys().all(is_new)).then_some(found)
 }
 
 /// Makes `$defs` of the components of a schema that has [some](components).
@@ -96,8 +93,9 @@ fn move_components(schema: &mut Value) {
         members.shift_remove("components");
     }
     let Some(Value::Object(moved)) = moved else { return };
-    if let Some(known) = members.entry("$defs").or_insert_with(|| json!({})).as_object_mut() {
-        known.extend(moved);
+    match members.get_mut("$defs") {
+        Some(Value::Object(known)) => known.extend(moved),
+        _ => _ = members.insert("$defs".to_owned(), Value::Object(moved)),
     }
 }
 

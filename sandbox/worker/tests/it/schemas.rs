@@ -246,6 +246,10 @@ fn patterns_match_like_ecmascript() {
         ("(?=a)a\\Bb", "ab", true),
         ("^([(])\\((?:b)(?<=b)(?<y>.)(?<z>.)\\k<z>\\k<y>0$", "((bxyyx0", true),
         ("^a{2}(?:b|c)?\\/$", "aab/", true),
+        // Without the flag.
+        ("^[\\w-.]+$", "a-b.c", true),
+        ("^[a-\\d]+$", "a-1", true),
+        ("^[a-\\d]$", "b", false),
     ] {
         assert_eq!(fits(&json!({ "pattern": pattern }), &json!(text)), right, "{pattern:?} {text:?}");
         let named = json!({ "additionalProperties": false, "patternProperties": { pattern: {} } });
