@@ -8,6 +8,7 @@ use std::{borrow::Cow, mem};
 use serde_json::{Map, Value, json};
 
 use super::{
+    bound::MAX_PATTERN_BYTES,
     keyword::{KeywordValue, any_schema, subschemas},
     pattern::ecmascript,
     pointer::{decoded, encoded, escaped},
@@ -69,9 +70,10 @@ pub fn dropped_pattern(schema: &Value) -> Option<String> {
     subschemas(schema).into_iter().find_map(|part| Some(format!("{}{}", part.pointer, dropped_pattern(part.schema)?)))
 }
 
+/// Returns whether a pattern is omitted for the format next to it. Longer patterns are refused, so they are not parsed.
 fn has_replaced_pattern(members: &Map<String, Value>) -> bool {
     let format = members.get("format").and_then(Value::as_str);
-    let pattern = members.get("pattern").and_then(Value::as_str);
+    let pattern = members.get("pattern").and_then(Value::as_str).filter(|pattern| pattern.len() <= MAX_PATTERN_BYTES);
     format.is_some_and(|format| CHECKED_FORMATS.contains(&format)) && pattern.is_some_and(|pattern| ecmascript(pattern).is_err())
 }
 
@@ -305,6 +307,7 @@ mod tests {
             json!({ "$schema": "http://json-schema.org/draft-07/schema#", "items": [{}], "additionalItems": false }),
             json!({ "const": { "nullable": true }, "components": { "schemas": {} } }),
             json!({ "format": "email", "pattern": "^(?!\\.)[a-z.@]+$" }),
+            json!({ "format": "email", "pattern": "(".repeat(100_000) }),
         ] {
             assert!(matches!(standard(&schema), Cow::Borrowed(_)), "{schema}");
         }
