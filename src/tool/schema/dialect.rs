@@ -296,7 +296,10 @@ fn accept_null(members: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use super::*;
+    use crate::{bound, check_patterns, portable};
 
     #[test]
     fn schemas_in_plain_json_schema_stay_as_they_are() {
@@ -370,5 +373,24 @@ mod tests {
         let schema = json!({ "properties": { "a": { "format": "email", "pattern": "^a$" }, "b": { "format": "uuid", "pattern": "\\A" } } });
         assert_eq!(dropped_pattern(&schema).as_deref(), Some("/properties/b/pattern"));
         assert_eq!(dropped_pattern(&json!({ "pattern": "\\A" })), None);
+    }
+
+    #[test]
+    fn generated_schemas_are_within_the_bounds_and_have_one_portable_copy() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/schemas");
+        let mut count = 0;
+        for path in fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
+            let content: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+            for one in content["schemas"].as_array().unwrap() {
+                let (name, schema) = (&one["name"], &one["schema"]);
+                let translated = standard(schema);
+                assert_eq!(bound(&translated).and_then(|()| check_patterns(&translated)), Ok(()), "{name}");
+                let copy = portable(schema, "#");
+                assert_eq!(portable(&copy, "#"), copy, "{name}");
+                assert!(!any_schema(&copy, &mut |members| members.contains_key("nullable")), "{name}");
+                count += 1;
+            }
+        }
+        assert!(count >= 80, "{count} schemas");
     }
 }
