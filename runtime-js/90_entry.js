@@ -170,13 +170,13 @@
     ops.op_threw(hasMoreParameters ? parts.withAdviceOnParameters(message) : message, stack);
   }
 
-  async function drive(call, head, body, granted) {
+  async function drive(call, head, body, granted, filled) {
     try {
       const req = JSONParse(head);
       // Without a prototype, records with external names contain only those names.
       ObjectSetPrototypeOf(req.query, null);
       ObjectSetPrototypeOf(req.headers, null);
-      const input = body === "" ? null : JSONParse(body);
+      const input = body === "" ? null : JSONParse(filled ?? body);
       parts.define(req, "body", input);
       parts.define(req, "input", input);
       // Not enumerable, so that an answer made from `req` does not repeat its input.
@@ -188,15 +188,18 @@
     }
   }
 
-  /** Starts the call `id`. `op_returned`, `op_responded` or `op_threw` reports its end. */
-  function call(nowMs, head, body, granted, id) {
+  /**
+   * Starts the call `id`. `filled`: the body with the defaults of its schema, if they change it.
+   * `op_returned`, `op_responded` or `op_threw` reports its end.
+   */
+  function call(nowMs, head, body, granted, id, filled) {
     clock.start(nowMs);
     // A late answer to an earlier call must not wake anything in this one.
     const running = parts.beginCall(id);
     parts.forgetTimers();
     parts.forgetEntries();
     parts.closeGroups();
-    drive(running, head, body, granted);
+    drive(running, head, body, granted, filled);
   }
 
   /** Waits for the top level of a module, then takes its handler. */

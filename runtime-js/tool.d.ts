@@ -131,13 +131,16 @@ interface ToolRequest<Input = any> {
   readonly headers: Record<string, string>;
   /** The same value as `input`. */
   readonly body: Input;
-  /** The input, which already matches the tool's `inputSchema`. */
+  /**
+   * The input, which already matches the tool's `inputSchema`. Fields that the caller omitted have
+   * the `default` of the schema, which is not validated.
+   */
   readonly input: Input;
   /**
    * The JSON text of the input, exactly as the caller sent it over HTTP or MCP.
    *
-   * Preserves the digits of numbers that exceed the precision of a double. For a GET, it is the
-   * JSON that the host built from the query.
+   * Preserves the digits of numbers that exceed the precision of a double, and has no defaults of
+   * the schema. For a GET, it is the JSON that the host built from the query.
    */
   readonly inputText: string;
   /** The caller, the payment and the receipt of this call. */

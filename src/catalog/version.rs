@@ -157,7 +157,10 @@ impl Catalog {
     pub(super) async fn check_schema_cost(&self, owner: &Owner, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         let (input, output) = (Arc::clone(input), Arc::clone(output));
         let bound = move || {
-            let fits = |schema: &Value| tool::bound(schema).and_then(|()| tool::check_patterns(schema));
+            let fits = |schema: &Value| {
+                let schema = tool::standard(schema);
+                tool::bound(&schema).and_then(|()| tool::check_patterns(&schema))
+            };
             let one = |side, schema: &Value| fits(schema).map_err(|error: SchemaError| PublishError::schema(side, error));
             one(Side::Input, &input)?;
             one(Side::Output, &output)

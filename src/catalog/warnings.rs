@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tollhouse_base::{boxed, exact::numbers};
 use tollhouse_capability::{guard::addresses, host_of_entry};
 use tollhouse_money::Network;
-use tollhouse_tool::{ANY_PUBLIC_HOST, CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
+use tollhouse_tool::{ANY_PUBLIC_HOST, CapabilityRow, Endpoint, MicroUsd, dropped_pattern, looks_around, takes_objects};
 
 use super::{Catalog, Draft, HandlerDraft};
 use crate::safety::{ContextMember, WorkersHabit, line_of_code_from_strings, reaches, workers_habits};
@@ -123,15 +123,11 @@ fn odd(draft: &Draft) -> Vec<String> {
                 "`/{name}{pointer}` has a lookaround (`(?=`, `(?!`); several model providers refuse tools with such a pattern"
             ));
         }
-        if has_keyword(schema, "nullable") {
+        if let Some(pointer) = dropped_pattern(schema) {
             warnings.push(format!(
-                "`nullable` in the `{name}` has no effect; in JSON Schema, write a type that allows null as `[\"string\", \"null\"]`"
+                "`/{name}{pointer}` is not checked, because ECMAScript cannot compile it with its flag `u`; the `format` beside it is"
             ));
         }
-    }
-    if has_keyword(input, "default") {
-        warnings
-            .push("`default` in the `inputSchema` is not applied; a field that the caller omits is `undefined` in the handler".to_owned());
     }
     if !takes_objects(input) {
         warnings.push("the `inputSchema` does not allow an object, so MCP does not list the tool: MCP arguments are objects".to_owned());
@@ -159,11 +155,6 @@ fn is_long(number: &[u8]) -> bool {
     let number = str::from_utf8(number).unwrap_or_default();
     let is_large = number.parse::<f64>().is_ok_and(|number| number.abs() >= LARGEST_INTEGER);
     is_large && number.parse::<u64>().is_err() && number.parse::<i64>().is_err()
-}
-
-/// Returns whether a schema or one of its subschemas has a keyword.
-fn has_keyword(schema: &Value, keyword: &str) -> bool {
-    any_schema(schema, &mut |members| members.contains_key(keyword))
 }
 
 fn warning(endpoint: &Endpoint, reach: &ContextMember) -> Option<String> {

@@ -28,8 +28,8 @@ pub use response::{StaticResponse, WithResponse};
 pub use review::{ContentSafety, Hold, HoldKind, Review, ReviewAction, ReviewRecord};
 pub use runs::{EndpointCode, ForeignHandler};
 pub use schema::{
-    Mismatch, Problem, SchemaError, Shape, TextReader, any_schema, bound, check_patterns, components, depth, looks_around, nests, portable,
-    takes_objects, worker_schemas,
+    Mismatch, Problem, SchemaError, Shape, TextReader, bound, check_patterns, components, depth, dropped_pattern, looks_around, nests,
+    portable, standard, takes_objects, worker_schemas,
 };
 pub use slug::{Slug, SlugError};
 pub use version::{ChangedVia, Version, VersionMaker};

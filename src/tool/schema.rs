@@ -7,6 +7,7 @@
 
 mod bound;
 mod components;
+mod dialect;
 mod error;
 mod keyword;
 mod pattern;
@@ -22,8 +23,8 @@ use tollhouse_protocol::{FAILED, STRUCTURED, Schemas, are_blocks};
 pub use self::{
     bound::{bound, depth},
     components::components,
+    dialect::{dropped_pattern, standard},
     error::SchemaError,
-    keyword::any_schema,
     pattern::{check_patterns, looks_around},
     portable::portable,
     reference::nests,
@@ -161,9 +162,9 @@ fn is_block(block: &Value) -> bool {
     }
 }
 
-/// Returns the schemas that the tool's worker must check.
+/// Returns the [standard] form of the schemas that the tool's worker must check.
 pub fn worker_schemas(input: &Value, output: &Value) -> Schemas {
-    let text = |schema: &Value| (Shape::of(schema) == Shape::Other).then(|| Bytes::from(schema.to_string()));
+    let text = |schema: &Value| (Shape::of(schema) == Shape::Other).then(|| Bytes::from(standard(schema).to_string()));
     Schemas { input: text(input), output: text(output) }
 }
 
@@ -201,6 +202,8 @@ mod tests {
     fn worker_gets_only_schemas_the_host_cannot_check() {
         let body = worker_schemas(&json!({ "type": "object" }), &json!({ "type": "string" }));
         assert_eq!((body.input, body.output.as_deref()), (None, Some(&br#"{"type":"string"}"#[..])));
+        let input = worker_schemas(&json!({ "type": "string", "nullable": true }), &json!(true)).input;
+        assert_eq!(input.as_deref(), Some(&br#"{"type":["string","null"]}"#[..]));
     }
 
     #[test]

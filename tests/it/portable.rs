@@ -240,8 +240,12 @@ async fn publishing_warns_of_data_no_model_sees() {
     for (schema, word) in [
         (json!({ "type": "array" }), "MCP does not list the tool"),
         (json!({ "oneOf": [{ "type": "object" }] }), "union"),
-        (json!({ "type": "object", "properties": { "n": { "type": "integer", "default": 42 } } }), "`default`"),
-        (json!({ "type": "object", "properties": { "n": { "type": "string", "nullable": true } } }), "`nullable`"),
+        (json!({ "type": "object", "properties": { "n": { "type": "integer", "default": 42 } } }), ""),
+        (json!({ "type": "object", "properties": { "n": { "type": "string", "nullable": true } } }), ""),
+        (
+            json!({ "type": "object", "properties": { "n": { "format": "email", "pattern": "(?i)^a" } } }),
+            "`/inputSchema/properties/n/pattern`",
+        ),
         (json!({ "type": "object", "properties": { "n": { "pattern": "^(?!a)" } } }), "lookaround"),
         (json!({ "type": "object", "properties": { "default": { "type": "string" } } }), ""),
     ] {

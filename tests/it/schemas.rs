@@ -1,5 +1,6 @@
 //! Builders' schemas: their cost affects only their own tools.
 
+mod generated;
 mod shapes;
 
 use std::{

@@ -17,6 +17,7 @@ mod call_state;
 mod clock;
 mod crash_handler;
 mod decoders;
+mod defaults;
 mod driver;
 mod engine;
 mod footprint;

@@ -31,6 +31,7 @@ const SPACE: &[(u32, u32)] = &[
     (0x3000, 0x3000),
     (0xfeff, 0xfeff),
 ];
+const HYPHEN: (u32, u32) = (0x2d, 0x2d);
 /// The characters that `.` does not match.
 const LINE_END: &[(u32, u32)] = &[(0x0a, 0x0a), (0x0d, 0x0d), (0x2028, 0x2029)];
 
@@ -142,7 +143,7 @@ fn percent_encoded(text: &str, is_plain: impl Fn(usize, u8) -> bool) -> String {
 }
 
 /// Decodes a part of a JSON Pointer in a URI fragment (RFC 6901, section 6).
-fn decoded(part: &str) -> String {
+pub(crate) fn decoded(part: &str) -> String {
     let bytes = part.as_bytes();
     let (mut name, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while let Some(byte) = bytes.get(at) {
@@ -328,8 +329,12 @@ impl<'p> Reader<'p> {
                 Item::One(first) if is_range => {
                     self.next();
                     let last = self.next()?;
-                    let Item::One(last) = self.item(last)? else { return None };
-                    ranges.push((first, last));
+                    match self.item(last)? {
+                        Item::One(last) => ranges.push((first, last)),
+                        // A hyphen before a set makes no range.
+                        Item::Ranges(more) => ranges.extend([(first, first), HYPHEN].into_iter().chain(more)),
+                        Item::Named(_) => return None,
+                    }
                 }
                 Item::One(code) => ranges.push((code, code)),
                 Item::Ranges(more) => ranges.extend(more),

@@ -122,8 +122,8 @@ pub(crate) fn with_call<T>(state: &Rc<RefCell<OpState>>, then: impl FnOnce(&mut 
     then(state.borrow_mut().borrow_mut::<CallState>())
 }
 
-/// Starts a call. Ops report its end.
-pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &Start) {
+/// Starts a call. `filled` is its input with the defaults of its schema, if they change it. Ops report its end.
+pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &Start, filled: Option<&[u8]>) {
     v8::tc_scope!(scope, scope);
     let granted = if start.env.is_empty() { String::new() } else { serde_json::to_string(&start.env).unwrap_or_default() };
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
@@ -134,8 +134,15 @@ pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &
         return;
     };
     let call = Local::new(scope, &driver.call);
-    let undefined = v8::undefined(scope).into();
-    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into(), id.into()]);
+    let undefined: Local<'_, v8::Value> = v8::undefined(scope).into();
+    let filled: Local<'_, v8::Value> = match filled {
+        Some(json) => match text(scope, json) {
+            Some(json) => json.into(),
+            None => return,
+        },
+        None => undefined,
+    };
+    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into(), id.into(), filled]);
 }
 
 /// Rejects the unanswered requests of ended calls. Returns whether there were any.

@@ -17,6 +17,7 @@ use tollhouse_protocol::{FAILED, Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUC
 
 use crate::{
     budget::Budget,
+    defaults::{Defaults, TooLarge},
     heap,
     pattern::{Engine, Originals, Rewriting},
 };
@@ -49,6 +50,8 @@ pub(crate) struct Schemas {
 struct Compiled {
     validator: Validator,
     originals: Originals,
+    /// The defaults of an input.
+    defaults: Option<Defaults>,
 }
 
 impl Schemas {
@@ -62,7 +65,7 @@ impl Schemas {
         if !schemas.is_empty() {
             // The meta-schemas are compiled once per process. Their memory does not count toward the bundle's limit.
             _ = compile(&Value::Bool(true));
-            [&UUID, &DURATION, &EMAIL].into_iter().for_each(|format| _ = LazyLock::force(format));
+            [&UUID, &DURATION, &EMAIL, &TIME].into_iter().for_each(|format| _ = LazyLock::force(format));
         }
         let compiled = |side| schemas.get(side).map(|text| within(budget, limits, side, || compile_text(side, text, limits))).transpose();
         Ok(Self { input: compiled(Side::Input)?, output: compiled(Side::Output)? })
@@ -76,6 +79,40 @@ impl Schemas {
     pub(crate) fn check(&self, side: Side, json: &[u8], budget: &Budget, limits: &Limits) -> Result<(), Vec<Problem>> {
         let Some(schema) = self.of(side) else { return Ok(()) };
         within(budget, limits, side, || CompiledSchema { schema, side, budget, limits }.check("", &parse(json)?))
+    }
+
+    /// Validates an input. Returns it with the defaults of its schema, unless it has all fields that have one.
+    ///
+    /// An input that is valid only with its defaults is valid: some libraries require the fields that have one. Defaults
+    /// of a valid input are not validated.
+    ///
+    /// # Errors
+    ///
+    /// The problems of the input with its defaults, at least one.
+    pub(crate) fn accept(&self, json: &[u8], budget: &Budget, limits: &Limits) -> Result<Option<Bytes>, Vec<Problem>> {
+        let side = Side::Input;
+        let Some(schema) = self.of(side) else { return Ok(None) };
+        within(budget, limits, side, || {
+            let compiled = CompiledSchema { schema, side, budget, limits };
+            let value = parse(json)?;
+            let filled = match &schema.defaults {
+                Some(defaults) => defaults.fill(&value, usize::try_from(limits.input_bytes).unwrap_or(usize::MAX)),
+                None => Ok(None),
+            };
+            let too_large = |TooLarge| {
+                let room = limits.input_bytes;
+                problem("", format!("the defaults of the schema add more than {room} bytes to the input"))
+            };
+            match filled.map_err(too_large)? {
+                None => compiled.check("", &value).map(|()| None),
+                Some(filled) => {
+                    if !schema.validator.is_valid(&value) {
+                        compiled.check("", &filled)?;
+                    }
+                    Ok(Some(Bytes::from(filled.to_string())))
+                }
+            }
+        })
     }
 
     /// Validates the result of an answer with a success status and a JSON body.
@@ -127,20 +164,21 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
     if !schema.is_object() && !schema.is_boolean() {
         return Err(fault("", "a schema must be an object or a boolean".into()));
     }
+    let defaults = if side == Side::Input { Defaults::of(&schema) } else { None };
     if let Some(compiled) = compile_translated(&schema, &HashSet::new()) {
-        return Ok(compiled);
+        return Ok(Compiled { defaults, ..compiled });
     }
     // A pattern that is too large only after its translation is matched untranslated, without an effect on others.
     let too_large = too_large_translated(&schema);
     if !too_large.is_empty()
         && let Some(compiled) = compile_translated(&schema, &too_large)
     {
-        return Ok(compiled);
+        return Ok(Compiled { defaults, ..compiled });
     }
     // Errors name the patterns as they were written.
     let originals = Originals::new();
     match compile(&schema) {
-        Ok(validator) => Ok(Compiled { validator, originals }),
+        Ok(validator) => Ok(Compiled { validator, originals, defaults }),
         Err(error) => {
             Err(fault(error.instance_path().as_str(), draft_hint(&error).unwrap_or_else(|| describe_error(&error, &originals)).into()))
         }
@@ -151,7 +189,7 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
 fn compile_translated(schema: &Value, unchanged: &HashSet<String>) -> Option<Compiled> {
     [Engine::Linear, Engine::Backtracking].into_iter().find_map(|engine| {
         let (rewritten, originals) = rewritten(schema, engine, unchanged);
-        compile_for(engine, &rewritten).ok().map(|validator| Compiled { validator, originals })
+        compile_for(engine, &rewritten).ok().map(|validator| Compiled { validator, originals, defaults: None })
     })
 }
 
@@ -199,6 +237,7 @@ fn options() -> ValidationOptions<'static> {
     jsonschema::options()
         .should_validate_formats(true)
         .with_format("uuid", |text: &str| UUID.is_valid(&Value::from(text)))
+        .with_format("time", is_time)
         .with_format("duration", |text: &str| DURATION.is_valid(&Value::from(text)))
         .with_format("email", named)
         .offline()
@@ -208,6 +247,14 @@ fn options() -> ValidationOptions<'static> {
 static UUID: LazyLock<Validator> = LazyLock::new(|| format_validator("uuid"));
 static DURATION: LazyLock<Validator> = LazyLock::new(|| format_validator("duration"));
 static EMAIL: LazyLock<Validator> = LazyLock::new(|| format_validator("email"));
+static TIME: LazyLock<Validator> = LazyLock::new(|| format_validator("time"));
+
+/// Returns whether a text is a time of day. The format requires an offset, but the libraries that generate it also mean
+/// times without one, and some mean only those.
+fn is_time(text: &str) -> bool {
+    let is_valid = |text: &str| TIME.is_valid(&Value::from(text));
+    is_valid(text) || is_valid(&format!("{text}Z"))
+}
 
 fn format_validator(name: &str) -> Validator {
     let options = jsonschema::options().should_validate_formats(true);

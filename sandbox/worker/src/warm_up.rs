@@ -63,7 +63,7 @@ pub(crate) fn warm_up(runtime: &mut JsRuntime, driver: &Driver, budget: &Budget)
         limits,
     };
     schemas.check(Side::Input, &start.body, budget, &limits).ok()?;
-    begin_call(scope, driver, &start);
+    begin_call(scope, driver, &start, None);
     scope.perform_microtask_checkpoint();
     let outcome = with_call(&state, CallState::take_outcome)?;
     if let Outcome::Returned(reply) = &outcome {

@@ -261,9 +261,10 @@ impl Worker {
 
     /// Checks the input, runs the handler, and checks its result.
     fn handle(&mut self, start: &Start, started: Started) -> (Result<(), End>, Option<Outcome>) {
-        if let Err(problems) = self.schemas.check(Side::Input, &start.body, &self.budget, &start.limits) {
-            return (Ok(()), Some(Outcome::Invalid(Side::Input, problems)));
-        }
+        let filled = match self.schemas.accept(&start.body, &self.budget, &start.limits) {
+            Ok(filled) => filled,
+            Err(problems) => return (Ok(()), Some(Outcome::Invalid(Side::Input, problems))),
+        };
         if start.announced
             && let Err(gone) = self.send(&ToHost::Begun)
         {
@@ -272,7 +273,7 @@ impl Worker {
         let ended = {
             let Self { runtime, driver, state, budget, host, .. } = self;
             scope!(scope, runtime);
-            begin_call(scope, driver, start);
+            begin_call(scope, driver, start, filled.as_deref());
             pump(scope, driver, state, budget, host, started)
         };
         let outcome = with_call(&self.state, CallState::take_outcome);
@@ -291,7 +292,11 @@ impl Worker {
 
     /// Checks a value without running a handler.
     fn check(&self, side: Side, start: &Start) -> Outcome {
-        match self.schemas.check(side, &start.body, &self.budget, &start.limits) {
+        let checked = match side {
+            Side::Input => self.schemas.accept(&start.body, &self.budget, &start.limits).map(drop),
+            Side::Output => self.schemas.check(side, &start.body, &self.budget, &start.limits),
+        };
+        match checked {
             Ok(()) => Outcome::Returned(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from_static(b"null")) }),
             Err(problems) => Outcome::Invalid(side, problems),
         }

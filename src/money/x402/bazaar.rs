@@ -3,8 +3,10 @@
 //! Directories validate `info` against `schema` first, and list nothing that does not match. So each tool has a
 //! [sample](SampleInput) of its input.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
-use tollhouse_tool::nests;
+use tollhouse_tool::{nests, portable, standard};
 
 use super::sample::SampleInput;
 use crate::{CallTerms, EntryMethod, terms::short};
@@ -47,7 +49,7 @@ pub(super) fn entry_within(terms: &CallTerms, method: EntryMethod, bytes: usize)
 pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> Value {
     let mut shared = Map::new();
     let input = match detail {
-        Detail::Full | Detail::Input => SampleInput::object(&terms.input_schema),
+        Detail::Full | Detail::Input => SampleInput::object(&modern(&terms.input_schema)),
         Detail::Short => SampleInput { sample: json!({}), schema: json!({}) },
     };
     let (input, input_schema) = match method {
@@ -68,7 +70,7 @@ pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> V
         if !example.is_null() {
             info["output"]["example"] = example.clone();
         }
-        output_schema["properties"]["example"] = embedded(&terms.output_schema, &mut shared);
+        output_schema["properties"]["example"] = embedded(&modern(&terms.output_schema), &mut shared);
     }
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -80,6 +82,14 @@ pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> V
         schema[name] = definitions;
     }
     json!({ "info": info, "schema": schema })
+}
+
+/// Returns a schema that draft 2020-12 can read, because the entry as a whole is in that draft.
+fn modern(schema: &Value) -> Cow<'_, Value> {
+    match schema["$schema"].as_str() {
+        Some(dialect) if !dialect.contains("2020-12") => Cow::Owned(portable(schema, "#")),
+        _ => standard(schema),
+    }
 }
 
 fn http_input(method: &str, member: &str, input: SampleInput, shared: &mut Map<String, Value>) -> (Value, Value) {

@@ -24,7 +24,7 @@ const MAX_EXPANDED: u64 = 10_000;
 const MAX_PATTERNS: usize = 64;
 
 /// Maximum total length of a schema's regular expressions, in bytes.
-const MAX_PATTERN_BYTES: usize = 8 << 10;
+pub(super) const MAX_PATTERN_BYTES: usize = 8 << 10;
 
 /// Refuses a schema that is certain to cost too much. Whether it is a valid schema is for the worker to decide.
 ///

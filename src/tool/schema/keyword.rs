@@ -74,6 +74,6 @@ pub(super) fn subschemas(schema: &Value) -> Vec<Subschema<'_>> {
 }
 
 /// Returns whether `is` holds for a schema or one of its subschemas that is an object.
-pub fn any_schema(schema: &Value, is: &mut impl FnMut(&Map<String, Value>) -> bool) -> bool {
+pub(super) fn any_schema(schema: &Value, is: &mut impl FnMut(&Map<String, Value>) -> bool) -> bool {
     schema.as_object().is_some_and(&mut *is) || subschemas(schema).into_iter().any(|part| any_schema(part.schema, is))
 }

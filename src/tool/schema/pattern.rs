@@ -3,7 +3,7 @@
 //! JSON Schema requires patterns that ECMAScript compiles with its flag `u` (2020-12 Core, 6.4), and JavaScript clients
 //! do so. Nothing is matched here: a pattern is only parsed, and the worker applies it.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::{borrow::Cow, collections::HashSet, mem};
 
 use regress::{Flags, Regex};
 use serde_json::Value;
@@ -12,13 +12,14 @@ use super::{error::SchemaError, keyword::subschemas};
 
 /// Returns an equivalent pattern that ECMAScript compiles with its flag `u`.
 ///
-/// Unnecessary backslashes before punctuation are removed: they are legal without the flag, and common.
+/// Unnecessary backslashes before punctuation are removed, and hyphens beside `\w` and the like in a class get one: both
+/// are legal without the flag, and common.
 pub(super) fn ecmascript(pattern: &str) -> Result<Cow<'_, str>, String> {
     let reason = match compile(pattern) {
         Ok(()) => return Ok(Cow::Borrowed(pattern)),
         Err(reason) => reason,
     };
-    let plain = without_needless_escapes(pattern);
+    let plain = with_needed_escapes(pattern);
     if plain != pattern && compile(&plain).is_ok() { Ok(Cow::Owned(plain)) } else { Err(reason) }
 }
 
@@ -82,20 +83,24 @@ fn compile(pattern: &str) -> Result<(), String> {
     Regex::from_unicode(pattern.chars().map(u32::from), flags).map(drop).map_err(|error| error.to_string())
 }
 
-/// Removes backslashes before ASCII punctuation that needs none.
-fn without_needless_escapes(pattern: &str) -> String {
+/// Removes backslashes before ASCII punctuation that needs none, and adds them before hyphens that make no range.
+fn with_needed_escapes(pattern: &str) -> String {
     // Escapes in ECMAScript, those in a class, and those that mean a word boundary to the worker's engine.
     let needed = |next: char, in_class: bool| match next {
         '^' | '$' | '\\' | '.' | '*' | '+' | '?' | '(' | ')' | '[' | ']' | '{' | '}' | '|' | '/' | '<' | '>' => true,
         '-' => in_class,
         next => !next.is_ascii_punctuation() && next != ' ',
     };
-    let (mut plain, mut in_class) = (String::with_capacity(pattern.len()), false);
+    let is_set = |next: char| matches!(next, 'd' | 'D' | 's' | 'S' | 'w' | 'W');
+    // `after_set` is whether a set such as `\w` is directly before, in a class.
+    let (mut plain, mut in_class, mut after_set) = (String::with_capacity(pattern.len()), false, false);
     let mut chars = pattern.chars();
     while let Some(char) = chars.next() {
+        let was_after_set = mem::take(&mut after_set);
         match char {
             '\\' => {
                 let next = chars.next();
+                after_set = in_class && next.is_some_and(is_set);
                 if next.is_none_or(|next| needed(next, in_class)) {
                     plain.push('\\');
                 }
@@ -104,6 +109,12 @@ fn without_needless_escapes(pattern: &str) -> String {
             }
             '[' => in_class = true,
             ']' => in_class = false,
+            '-' if in_class && !chars.as_str().starts_with(']') => {
+                let before_set = chars.as_str().strip_prefix('\\').is_some_and(|rest| rest.starts_with(is_set));
+                if was_after_set || (before_set && !plain.ends_with('[')) {
+                    plain.push('\\');
+                }
+            }
             _ => {}
         }
         plain.push(char);

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::{
+    dialect::standard,
     keyword::KeywordValue,
     pattern::ecmascript,
     pointer::{decoded, encoded, escaped},
@@ -35,9 +36,11 @@ const MAX_REFERENCES: usize = 256 << 10;
 /// - References become JSON Pointers below `at`. `$id`, anchors and external references are omitted.
 /// - `true` and `false` as the schema of a property or an item become `{}` and `{"not": {}}`, as MCP requires.
 /// - Of a tuple, only the schemas of the listed items are kept: drafts disagree on further items.
-/// - Patterns that ECMAScript cannot compile, `nullable`, and keywords with a value of another type are omitted.
+/// - Keywords that only generators know are translated, see [`standard`].
+/// - Patterns that ECMAScript cannot compile, and keywords with a value of another type, are omitted.
 /// - Draft-04's boolean `exclusiveMinimum` becomes a number.
 pub fn portable(schema: &Value, at: &str) -> Value {
+    let schema = &*standard(schema);
     let references = References::of(schema);
     let mut copy = Copy { references: &references, at, positions: HashSet::new(), room: Cell::new(MAX_REFERENCES) };
     let mut whole = copy.schema(schema, String::new(), &references.root_base());

@@ -111,6 +111,9 @@ impl<'s> TextReader<'s> {
         if depth == MAX_DEPTH || !self.step() {
             return true;
         }
+        if value.is_null() && members.get("nullable") == Some(&Value::Bool(true)) {
+            return true;
+        }
         let below = |part: &'s Value| self.accepts(part, value, depth + 1);
         let all = |name: &str| members.get(name).and_then(Value::as_array).is_none_or(|of| of.iter().all(below));
         let any = |name: &str| members.get(name).and_then(Value::as_array).is_none_or(|of| of.iter().any(below));
@@ -176,6 +179,7 @@ mod tests {
                 "c": { "$ref": "#/$defs/n" }, "d": { "enum": [1, 2, "auto"] }, "e": { "const": true },
                 "f": { "type": ["array", "null"], "items": { "type": "integer" } }, "g": { "allOf": [{ "type": "number" }] },
                 "h": { "oneOf": [{ "$ref": "#/$defs/list" }, { "type": "null" }] }, "i": { "$ref": "#/$defs/list" },
+                "o": { "type": "integer", "nullable": true }, "p": { "oneOf": [{ "type": "integer" }], "nullable": true },
                 "j": { "type": ["string", "integer"] }, "k": { "type": "object" }, "l": true, "m": { "type": "array", "items": { "anyOf": [{ "type": "boolean" }, { "type": "null" }] } },
             },
         });
@@ -187,6 +191,8 @@ mod tests {
             ("a=3&b=3&c=3&d=2&e=true", json!({ "a": 3, "b": 3, "c": 3, "d": 2, "e": true })),
             ("f=1&f=2&g=1.5&i=4&h=5&h=6", json!({ "f": [1, 2], "g": 1.5, "i": [4], "h": [5, 6] })),
             ("a=null&b=&f=null&h=", json!({ "a": null, "b": null, "f": null, "h": null })),
+            ("o=&p=null", json!({ "o": null, "p": null })),
+            ("o=1&p=2", json!({ "o": 1, "p": 2 })),
             ("f=1&h=7", json!({ "f": [1], "h": [7] })),
             ("d=auto&d2=2&j=3&l=4", json!({ "d": "auto", "d2": "2", "j": "3", "l": "4" })),
             ("a=x&int=&c=1.5&e=false", json!({ "a": "x", "int": "", "c": "1.5", "e": "false" })),

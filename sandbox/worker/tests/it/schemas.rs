@@ -136,8 +136,7 @@ fn formats_are_validated_in_every_draft() {
     ];
     for draft in drafts {
         let mut worker = {
-            let mut schema =
-                json!({ "properties": { "u": { "format": "uuid" }, "d": { "format": "duration" }, "m": { "format": "email" } } });
+            let mut schema = json!({ "properties": { "u": { "format": "uuid" }, "d": { "format": "duration" }, "m": { "format": "email" }, "t": { "format": "time" } } });
             if let Some(draft) = draft {
                 schema["$schema"] = json!(draft);
             }
@@ -153,6 +152,10 @@ fn formats_are_validated_in_every_draft() {
             (json!({ "m": "Bob <bob@example.com>" }), false),
             (json!({ "m": "bob" }), false),
             (json!({ "m": "bob@localhost" }), true),
+            (json!({ "t": "12:30:00+02:00" }), true),
+            (json!({ "t": "12:30:00" }), true),
+            (json!({ "t": "12:30:00ZZ" }), false),
+            (json!({ "t": "24:30:00" }), false),
         ] {
             assert_eq!(matches!(worker.call(&value).outcome, Outcome::Returned(_)), right, "{draft:?} {value}");
         }
@@ -243,6 +246,10 @@ fn patterns_match_like_ecmascript() {
         ("(?=a)a\\Bb", "ab", true),
         ("^([(])\\((?:b)(?<=b)(?<y>.)(?<z>.)\\k<z>\\k<y>0$", "((bxyyx0", true),
         ("^a{2}(?:b|c)?\\/$", "aab/", true),
+        // Without the flag.
+        ("^[\\w-.]+$", "a-b.c", true),
+        ("^[a-\\d]+$", "a-1", true),
+        ("^[a-\\d]$", "b", false),
     ] {
         assert_eq!(fits(&json!({ "pattern": pattern }), &json!(text)), right, "{pattern:?} {text:?}");
         let named = json!({ "additionalProperties": false, "patternProperties": { pattern: {} } });
@@ -415,4 +422,37 @@ fn begin_is_reported_once_the_input_is_valid() {
     assert_eq!(worker.started, 0);
     assert_eq!(worker.json(&json!({ "answer": 1 })), json!(1));
     assert_eq!(worker.started, 1);
+}
+
+#[test]
+fn defaults_are_applied_before_the_handler_runs() {
+    let schema = json!({
+        "type": "object", "required": ["query", "limit"], "additionalProperties": false,
+        "properties": { "query": { "type": "string" }, "limit": { "type": "integer", "minimum": 1, "default": 10 },
+            "wrong": { "type": "string", "default": null }, "page": { "$ref": "#/$defs/page", "default": {} } },
+        "$defs": { "page": { "type": "object", "properties": { "size": { "type": "integer", "default": 20 } } } },
+    });
+    let mut worker = blank(Some(schema), None);
+    let echo = "export default (req) => [req.input, req.body === req.input, req.inputText];";
+    worker.load_bundle(Some(source(echo))).unwrap();
+    let with_all = json!({ "query": "a", "limit": 10, "wrong": null, "page": { "size": 20 } });
+    assert_eq!(worker.json(&json!({ "query": "a" })), json!([with_all, true, r#"{"query":"a"}"#]));
+    let own = json!({ "query": "a", "limit": 5, "wrong": "w", "page": { "size": 1 } });
+    assert_eq!(worker.json(&own), json!([own, true, own.to_string()]));
+    // A default does not make other fields valid, and is no reason for a problem.
+    let problems = invalid(worker.call(&json!({ "limit": 0, "wrong": "w" })).outcome, Side::Input);
+    let mut pointers = pointers(&problems);
+    pointers.sort_unstable();
+    assert_eq!(pointers, ["", "/limit"], "{problems:?}");
+    worker.work = Work::Check(Side::Input);
+    assert!(matches!(worker.call(&json!({ "query": "a", "wrong": "w" })).outcome, Outcome::Returned(_)));
+}
+
+#[test]
+fn defaults_of_many_items_are_limited_to_the_size_of_an_input() {
+    let item = json!({ "properties": { "a": { "default": "x".repeat(10_000) } } });
+    let mut worker = with(Some(json!({ "type": "object", "properties": { "answer": { "type": "array", "items": item } } })), None);
+    let problems = invalid(worker.call(&json!({ "answer": vec![json!({}); 1_000] })).outcome, Side::Input);
+    assert!(problems[0].message.contains("defaults of the schema add more than"), "{problems:?}");
+    assert_eq!(worker.json(&json!({ "answer": vec![json!({}); 10] }))[9]["a"].as_str().map(str::len), Some(10_000));
 }

@@ -41,6 +41,24 @@ fn definitions_stand_at_the_root_where_references_look_for_them() {
 }
 
 #[test]
+fn schemas_of_older_drafts_and_generators_are_readable_in_the_newest() {
+    let seven = "http://json-schema.org/draft-07/schema#";
+    for (schema, body) in [
+        (
+            json!({ "$schema": seven, "type": "object", "properties": { "a": { "items": [{ "type": "string" }], "additionalItems": false } } }),
+            json!({ "type": "object", "properties": { "a": { "prefixItems": [{ "type": "string" }] } } }),
+        ),
+        (
+            json!({ "type": "object", "properties": { "a": { "type": "number", "minimum": 0, "exclusiveMinimum": true, "nullable": true } } }),
+            json!({ "type": "object", "properties": { "a": { "type": ["number", "null"], "exclusiveMinimum": 0 } } }),
+        ),
+    ] {
+        let reported = entry(&of(&schema, &json!({})), EntryMethod::Post, Detail::Full);
+        assert_eq!(reported["schema"]["properties"]["input"]["properties"]["body"], body);
+    }
+}
+
+#[test]
 fn schema_that_would_change_its_meaning_is_shown_as_any_value() {
     let twice = entry(&of(&number(), &number()), EntryMethod::Post, Detail::Full);
     assert_eq!(twice["schema"]["properties"]["output"]["properties"]["example"], json!({}), "the names are taken");

@@ -14,6 +14,11 @@ fn patterns_are_parsed_as_ecmascript_with_flag_u() {
     {
         assert_eq!(ecmascript(needless).as_deref(), Ok(plain));
     }
+    for (without, escaped) in
+        [(r"[\w-.]", r"[\w\-.]"), (r"^[\d-a-z\w-]+$", r"^[\d\-a-z\w-]+$"), (r"[a-\d]", r"[a\-\d]"), (r"[^-\s\_-]", r"[^\-\s_-]")]
+    {
+        assert_eq!(ecmascript(without).as_deref(), Ok(escaped));
+    }
     for invalid in [
         "^(?P<y>\\d{4})$",
         "(?i)^abc$",
@@ -26,7 +31,6 @@ fn patterns_are_parsed_as_ecmascript_with_flag_u() {
         r"\p{Greek}",
         "}",
         "]",
-        r"[\w-.]",
         "(",
         "[",
         r"\<a",

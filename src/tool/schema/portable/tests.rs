@@ -27,6 +27,8 @@ fn constructs_that_strict_clients_reject_are_rewritten_or_omitted() {
         (json!(true), json!({})),
         (json!(false), json!({ "not": {} })),
         (json!({ "nullable": true }), json!({})),
+        (json!({ "type": "string", "nullable": true }), json!({ "type": ["string", "null"] })),
+        (json!({ "minimum": 0, "exclusiveMinimum": true }), json!({ "exclusiveMinimum": 0 })),
         (json!({ "type": ["string", "null"], "nullable": false }), json!({ "type": ["string", "null"] })),
         (json!({ "enum": [] }), json!({ "not": {} })),
         (json!({ "id": "a", "$id": "b", "$async": true }), json!({})),
