@@ -18,7 +18,7 @@ use std::{
     num::NonZeroU8,
     pin::pin,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -266,6 +266,11 @@ impl CpuTurn {
         add(&self.spent, time);
     }
 
+    /// Returns a meter for work that can outlast the turn.
+    pub fn meter(&self) -> TurnMeter {
+        TurnMeter { shares: Arc::clone(&self.shares), address: self.address, turn: Arc::downgrade(&self.spent) }
+    }
+
     /// Returns the address whose turn it is.
     pub fn address(&self) -> IpAddr {
         self.address
@@ -292,6 +297,24 @@ impl CpuTurn {
 impl Drop for CpuTurn {
     fn drop(&mut self) {
         self.shares.end(self.address, self.expected, self.total().as_secs_f64());
+    }
+}
+
+/// Adds processor time to a turn, and after its end to the account of its address.
+#[derive(Debug, Clone)]
+pub struct TurnMeter {
+    shares: Arc<CpuShares>,
+    address: IpAddr,
+    turn: Weak<AtomicU64>,
+}
+
+impl TurnMeter {
+    /// Adds processor time.
+    pub fn spent(&self, time: Duration) {
+        match self.turn.upgrade() {
+            Some(turn) => add(&turn, time),
+            None => self.shares.spend(self.address, time),
+        }
     }
 }
 

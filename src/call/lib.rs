@@ -205,10 +205,14 @@ impl Calls {
         self.running.len()
     }
 
-    /// Waits until no call is in flight, at most `timeout`. Returns true if none is left.
+    /// Waits until no call is in flight and none works after its answer, at most `timeout`. Returns true if none is left.
     pub async fn drain(&self, timeout: Duration) -> bool {
         self.running.close();
-        tokio::time::timeout(timeout, self.running.wait()).await.is_ok()
+        let ended = async {
+            self.running.wait().await;
+            self.parts.runner.background_ended().await;
+        };
+        tokio::time::timeout(timeout, ended).await.is_ok()
     }
 
     /// Fails while this host does not reach the store, so that it may have stale prices.

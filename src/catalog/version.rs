@@ -236,7 +236,7 @@ impl Catalog {
             return Err(PublishError::field("/handler/source", message));
         }
         let version = hash_of(source, language);
-        let Checked { source: stripped } =
+        let Checked { source: stripped, .. } =
             self.load_in_worker(endpoint, &bundle(slug, &version, Some((source, language)), schemas)).await?;
         // The input was text, so an invalid output is the worker's fault and not the upload's.
         let stripped = String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::Pool(PoolError::Stopped(StopReason::Crashed)))?;
