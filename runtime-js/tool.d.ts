@@ -316,6 +316,23 @@ interface ToolContext {
    * ```
    */
   readonly charge: (usd: number | string) => Promise<void>;
+  /**
+   * Continues work after the answer, without a capability.
+   *
+   * The caller gets the answer, and it is settled, without waiting for `promise`. The work stays
+   * within the limits of the call: `wallMs` and `cpuMs` count from its start. It can use `ctx`,
+   * except that `charge` rejects with `call_ended` and progress is dropped. A rejection, or a stop
+   * at a limit, is written to the log of the call and changes nothing for the caller.
+   *
+   * If too many calls of the tool or its owner already work after their answer, the work is stopped
+   * with the answer, and the log says so. For work that must happen, await it before you return.
+   *
+   * @example
+   * ```ts
+   * ctx.waitUntil(ctx.kv.set("last-call", Date.now()));
+   * ```
+   */
+  readonly waitUntil: (promise: unknown) => void;
 }
 
 /**

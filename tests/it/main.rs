@@ -107,5 +107,6 @@ mod upgrade_path;
 mod upgrades;
 mod upto;
 mod versions;
+mod wait_until;
 mod web;
 mod x402_rules;
