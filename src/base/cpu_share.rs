@@ -110,6 +110,17 @@ impl CpuShares {
         }
     }
 
+    /// Takes a turn of `address` if it need not wait for one.
+    pub fn turn_now(self: &Arc<Self>, address: IpAddr) -> Option<CpuTurn> {
+        if let Some(share) = self.share {
+            let begins = |force| self.take(share, address, 0.0, force).is_none();
+            if !begins(false) && (self.is_contended(address) || !begins(true)) {
+                return None;
+            }
+        }
+        Some(CpuTurn { shares: Arc::clone(self), address, expected: 0.0, spent: Arc::default() })
+    }
+
     /// Takes a turn if the debt is small enough or `force` is set. Otherwise returns how long to wait. If nobody waits for the processor
     /// (`force`), the debt is reduced to a burst.
     fn take(&self, share: f64, address: IpAddr, expected: f64, force: bool) -> Option<Duration> {

@@ -14,7 +14,7 @@ use tollhouse_base::{
 use tollhouse_capability::{DryRunStore, LogEntry, MeteredCharge};
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_money::{Admission, OwedRun, PaymentId};
-use tollhouse_protocol::Spent;
+use tollhouse_protocol::{Spent, Work};
 use tollhouse_tool::MicroUsd;
 
 use super::{
@@ -62,6 +62,7 @@ impl Calls {
         let before = task.turn.total();
         let running = self.parts.runner.run(Task {
             live: &task.live,
+            work: Work::Handle,
             by: task.by,
             price: task.max(),
             call: task.call.clone(),
@@ -121,6 +122,7 @@ impl Calls {
         let charge = Arc::new(MeteredCharge::new(live.endpoint.max_price_usd));
         let ran = self.parts.runner.run(Task {
             live: &live,
+            work: Work::Handle,
             by: CalledBy::Owner,
             price: MicroUsd::ZERO,
             call: CallId::generate(),

@@ -27,6 +27,7 @@ mod register;
 mod replay;
 mod request;
 mod run;
+mod scheduled;
 #[cfg(test)]
 mod tests;
 mod write_behind;
@@ -97,8 +98,9 @@ pub type CodeOf = fn(&CallError) -> &'static str;
 pub struct Calls {
     parts: CallParts,
     in_flight: InFlight,
-    /// Calls and dry runs in flight.
+    /// Calls, scheduled runs and dry runs in flight.
     running: TaskTracker,
+    scheduled: scheduled::ScheduledRuns,
 }
 
 pub struct CallParts {
@@ -123,7 +125,7 @@ pub struct CallParts {
 impl Calls {
     pub fn new(parts: CallParts) -> Arc<Self> {
         let in_flight = InFlight::new(parts.joins);
-        Arc::new(Self { parts, in_flight, running: TaskTracker::new() })
+        Arc::new(Self { parts, in_flight, running: TaskTracker::new(), scheduled: scheduled::runs() })
     }
 
     pub fn tally(&self) -> &SandboxCounts {

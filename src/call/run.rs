@@ -52,6 +52,11 @@ impl Runner {
         &self.tally
     }
 
+    /// Returns whether calls wait for the sandbox.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.pool.is_busy()
+    }
+
     /// Waits until no run goes on after its answer. Begin no runs after that.
     pub(crate) async fn background_ended(&self) {
         self.background.close();

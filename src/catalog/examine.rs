@@ -11,6 +11,7 @@ use super::{
     Catalog, ChangedBy, Draft, PublishError, draft,
     entitlements::{AccessSet, Entitlements},
     safety::Report,
+    schedules,
     version::PreparedHandler,
 };
 
@@ -107,6 +108,7 @@ impl Catalog {
             prepared = problems.note(self.prepare(&endpoint, draft.handler.as_ref(), schemas).await)?;
         }
         if let Some(prepared) = &prepared {
+            problems.note(schedules::check_export(&endpoint, prepared.scheduled))?;
             (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
         }
         let report = match by {
@@ -169,6 +171,7 @@ impl Catalog {
             isolation: draft.isolation,
             accepts: draft.accepts.clone(),
             settle: draft.settle,
+            schedules: draft.schedules.clone(),
             content_safety: None,
             review: existing.map_or_else(Review::default, |existing| existing.review.clone()),
             decided_on: None,

@@ -39,6 +39,7 @@ mod retired;
 mod review;
 pub mod safety;
 mod scan;
+mod schedules;
 mod schema_validation;
 pub mod search;
 pub mod seed_tools;
@@ -98,6 +99,7 @@ pub use self::{
     policy::{Policy, PolicyInForce},
     retired::DeletedEndpoint,
     review::ReviewQueuePosition,
+    schedules::{DueSchedule, DueSchedules, MAX_SCHEDULES, MAX_SCHEDULES_OF_BUILDER, ScheduleClaim, ScheduleTurn},
     schema_validation::{ValidationError, ValidationSubject, validate},
     snapshot::{CatalogCounts, EndpointFilter, IndexLoading, Snapshot},
     source::{object_of, response_hash},

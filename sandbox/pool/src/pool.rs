@@ -157,6 +157,12 @@ impl Pool {
         self.core.status()
     }
 
+    /// Returns whether calls wait for a slot.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.core.scheduler.occupancy().queued > 0
+    }
+
     /// Returns whether several starts of workers have failed in a row.
     #[must_use]
     pub fn cannot_start(&self) -> bool {

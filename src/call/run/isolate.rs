@@ -79,9 +79,11 @@ pub(super) async fn run(
     let visible = secrets.iter().filter(|secret| secret.visibility == Visibility::Env);
     let env = visible.map(|secret| (secret.name.clone(), String::clone(&secret.value))).collect();
     // A draft does not affect calls of its tool, and never shares a process with one.
-    let (dry, isolation, limits) = match task.scratch {
-        Some(_) => (Some(format!("{}/dry", endpoint.id)), Isolation::Fresh, DryRunStore::narrowed(endpoint.limits)),
-        None => (None, endpoint.isolation, endpoint.limits),
+    // Scheduled runs have places and a breaker of their own, so that they never hold up calls.
+    let (alias, isolation, limits) = match (task.scratch, task.work) {
+        (Some(_), _) => (Some(format!("{}/dry", endpoint.id)), Isolation::Fresh, DryRunStore::narrowed(endpoint.limits)),
+        (None, Work::Scheduled) => (Some(format!("{}/scheduled", endpoint.id)), Isolation::Fresh, endpoint.limits),
+        (None, Work::Handle | Work::Check(_)) => (None, endpoint.isolation, endpoint.limits),
     };
     let grants = CallGrants {
         owner: endpoint.owner.clone(),
@@ -110,13 +112,13 @@ pub(super) async fn run(
     }
     let job = OwnedJob {
         live: Arc::clone(task.live),
-        dry,
+        alias,
         caller: Some(task.turn.address()),
         by_owner: task.by == CalledBy::Owner || task.scratch.is_some(),
         isolation,
         start: Start {
             call: task.call.to_string(),
-            work: Work::Handle,
+            work: task.work,
             announced,
             head: head(&task)?,
             body: task.input.text.clone(),
@@ -141,6 +143,8 @@ pub(super) async fn run(
     let ran = ran?;
     _ = task.elapsed.set(RunUsage { spent: ran.spent, cold: ran.cold });
     match ran.outcome {
+        // Nobody gets its result.
+        Outcome::Returned(_) if task.work == Work::Scheduled => Ok(HandlerResult::nothing()),
         Outcome::Returned(reply) => {
             let answered = async { answer(redact_reply(pool, &task, reply, ops.redactor()).await?, task.live).await };
             answered.await.map_err(|error| log_error(&ops, error))

@@ -104,8 +104,8 @@ impl OpHost for CallListener {
 /// A job of the pool, apart from what it borrows.
 pub(super) struct OwnedJob {
     pub(super) live: Arc<LiveEndpoint>,
-    /// The name of a dry run's endpoint.
-    pub(super) dry: Option<String>,
+    /// The endpoint's name in the pool, if it is not its id.
+    pub(super) alias: Option<String>,
     pub(super) caller: Option<IpAddr>,
     pub(super) by_owner: bool,
     pub(super) isolation: Isolation,
@@ -123,13 +123,13 @@ impl SandboxedRun {
     pub(super) fn new(pool: Pool, job: OwnedJob, listener: &Arc<CallListener>) -> Self {
         let hearing = Arc::clone(listener);
         let running = async move {
-            let OwnedJob { live, dry, caller, by_owner, isolation, start } = job;
+            let OwnedJob { live, alias, caller, by_owner, isolation, start } = job;
             let endpoint = &live.endpoint;
             let Some(bundle) = &live.bundle else { return Err(PoolError::Spawn("a tool without a handler".into())) };
             let job = Job {
                 bundle,
                 owner: endpoint.owner.share(),
-                endpoint: dry.as_deref().unwrap_or(endpoint.id.as_str()),
+                endpoint: alias.as_deref().unwrap_or(endpoint.id.as_str()),
                 caller,
                 by_owner,
                 isolation,

@@ -10,7 +10,7 @@ use tollhouse_base::{
 };
 use tollhouse_capability::{DryRunStore, MeteredCharge};
 use tollhouse_catalog::{LiveEndpoint, ValidationSubject};
-use tollhouse_protocol::Spent;
+use tollhouse_protocol::{Spent, Work};
 use tollhouse_tool::MicroUsd;
 
 use crate::{
@@ -21,6 +21,8 @@ use crate::{
 /// A run of a handler: valid input, and everything that the handler may see.
 pub struct Task<'a> {
     pub live: &'a Arc<LiveEndpoint>,
+    /// The task of the worker.
+    pub work: Work,
     pub by: CalledBy,
     /// The price for the caller.
     pub price: MicroUsd,

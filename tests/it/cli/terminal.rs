@@ -192,7 +192,7 @@ async fn dev_at_a_terminal_shows_what_happens_and_follows_its_keys() {
     // Character for character. If the compiler takes more than a second, its output is in separate
     // lines.
     let head = "shout  http://127.0.0.1:…/tools/shout  $0.01, play money   edit http://127.0.0.1:…/dashboard/tools/shout/edit
-[c] call again  [r] cases  [o] open  [q] quit
+[c] call again  [s] schedule  [r] cases  [o] open  [q] quit
 …:…:…  published … in … ms…
 …";
     assert!(fits(&seen, head), "{seen}");

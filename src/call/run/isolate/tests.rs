@@ -193,6 +193,7 @@ async fn worker_messages_reach_the_caller_the_owner_and_the_cpu_turn() {
     let (progress, mut output) = mpsc::channel(4);
     let task = Task {
         live: &live,
+        work: Work::Handle,
         by: CalledBy::Anyone,
         price: MicroUsd::ZERO,
         call: CallId::generate(),
