@@ -85,6 +85,7 @@ mod request_forms;
 mod revenue;
 mod reviews;
 mod safety;
+mod schedules;
 mod schemas;
 mod secrets;
 mod settlements;
