@@ -119,6 +119,7 @@ impl NewCall {
             code,
             at,
             paid: None,
+            schedule: None,
         }
     }
 

@@ -31,7 +31,7 @@ use super::{
     new_call::{FailureReason, millis},
     request::{CalledBy, RequestHead},
     run::{RunUsage, Task},
-    write_behind::Failed,
+    write_behind::{Failed, FailedSchedule},
 };
 
 /// Maximum number of scheduled runs at once on a host.
@@ -102,7 +102,7 @@ impl Calls {
         if let Some((lost, live)) = claimed.lost {
             let code = (self.parts.code)(&CallError::Internal);
             let reason = FailureReason { code, message: Some(LOST.to_owned()), thrown_at: vec![] };
-            self.record_scheduled(&live, &lost, Some(reason), Usage::default());
+            self.record_scheduled(&live, &lost, Some(reason), Usage { failures: claimed.failures, ..Usage::default() });
         }
         if let Some((claim, live)) = claimed.run {
             let this = Arc::clone(self);
@@ -138,12 +138,14 @@ impl Calls {
             elapsed: &elapsed,
         });
         let reason = running.await.err().map(|error| self.reason(&error));
-        let has_failed = reason.is_some();
-        let usage = Usage { micros: started.elapsed().as_micros(), input_bytes: input.text.len(), run: elapsed.into_inner() };
-        self.record_scheduled(live, claim, reason, usage);
-        if let Err(error) = self.parts.catalog.finish_schedule(&live.endpoint.id, &claim.call, has_failed).await {
+        let micros = started.elapsed().as_micros();
+        let finished = self.parts.catalog.finish_schedule(&live.endpoint.id, &claim.call, reason.is_some()).await;
+        let failures = finished.unwrap_or_else(|error| {
             log_unavailable(&error, "recording the end of a scheduled run");
-        }
+            u32::from(reason.is_some())
+        });
+        let usage = Usage { micros, input_bytes: input.text.len(), run: elapsed.into_inner(), failures };
+        self.record_scheduled(live, claim, reason, usage);
     }
 
     /// Records a run among the tool's calls, as failed if `reason` is set.
@@ -159,6 +161,7 @@ impl Calls {
                 code,
                 at,
                 paid: None,
+                schedule: Some(FailedSchedule { cron: claim.cron.clone(), failures: usage.failures }),
             });
         }
         let outcome = if reason.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
@@ -193,7 +196,7 @@ impl Calls {
     }
 }
 
-/// The resources that a scheduled run used.
+/// The resources that a scheduled run used, and how its tool fares.
 #[derive(Default)]
 struct Usage {
     /// Its duration, in microseconds.
@@ -201,6 +204,8 @@ struct Usage {
     input_bytes: usize,
     /// Absent if it did not run.
     run: Option<RunUsage>,
+    /// Number of runs of the tool that have failed in a row.
+    failures: u32,
 }
 
 /// Returns the address under which an owner's scheduled runs share the processor with callers.

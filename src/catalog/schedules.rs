@@ -95,6 +95,8 @@ pub struct ScheduleTurn {
     pub run: Option<(ScheduleClaim, Arc<LiveEndpoint>)>,
     /// An earlier run that did not end, for the record of the endpoint.
     pub lost: Option<(ScheduleClaim, Arc<LiveEndpoint>)>,
+    /// Number of runs that have failed in a row, including the lost one.
+    pub failures: u32,
 }
 
 fn due(id: &EndpointId, state: &ScheduleState) -> Option<IndexEntry> {
@@ -254,7 +256,7 @@ impl Catalog {
             return Ok(ScheduleTurn::default());
         }
         let with_live = |claim: ScheduleClaim| (claim, Arc::clone(&live));
-        Ok(ScheduleTurn { run: run.map(with_live), lost: lost.map(with_live) })
+        Ok(ScheduleTurn { run: run.map(with_live), lost: lost.map(with_live), failures: state.failures })
     }
 
     /// Records the end of a claimed run, so that the next one can begin. Returns how many runs have failed in a row.

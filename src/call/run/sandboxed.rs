@@ -153,7 +153,8 @@ impl SandboxedRun {
             Poll::Ready(ended) => Poll::Ready(Err(ended)),
             Poll::Pending => self.listener.answer.lock().take().map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer))),
         });
-        match answer.await {
+        let answer = answer.await;
+        match answer {
             Ok(answer) => {
                 background.spawn(for_same_client(async move { _ = self.ended().await }));
                 Ok(answer)

@@ -3,7 +3,7 @@
 use tollhouse_base::id::{CallId, EndpointId};
 
 use super::{follow::receives, *};
-use crate::schedules::problems;
+use crate::schedules::{check_export, problems};
 
 /// 2027-01-15, 08:00 UTC, the time of the hosts.
 const EIGHT: Timestamp = Timestamp(1_800_000_000_000);
@@ -177,19 +177,13 @@ async fn schedules_are_limited_per_tool_and_builder() {
     assert!(message(with(&all, tool::HandlerType::StaticJson)).contains("js_request_response"));
 }
 
-#[test]
-fn export_and_schedules_belong_together() {
-    use crate::schedules::check_export;
+#[tokio::test]
+async fn export_and_schedules_belong_together() {
+    let (catalog, _folder) = catalog().await;
+    let live = catalog.create(draft("ticks"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let check = |schedules: &[&str], exports| {
-        let endpoint: Endpoint = serde_json::from_value(json!({
-            "slug": "a", "id": EndpointId::generate(), "title": "A", "description": "", "status": "active", "priceUsd": 0,
-            "handlerType": "js_request_response", "tags": [], "inputSchema": {}, "outputSchema": {}, "capabilities": {},
-            "requestedCapabilities": {}, "withheldCapabilities": {}, "allowedHosts": [], "requestedHosts": [], "withheldHosts": [],
-            "limits": tollhouse_protocol::Limits::default(), "limitCaps": {}, "isolation": "warm", "schedules": schedules,
-            "contentSafety": null, "review": tool::Review::default(), "owner": "platform", "handler": tool::Handler::Builtin,
-            "version": "", "versions": [], "revision": 1, "createdAt": EIGHT, "updatedAt": EIGHT,
-        }))
-        .unwrap();
+        let schedules = schedules.iter().map(|cron| (*cron).to_owned()).collect();
+        let endpoint = Endpoint { schedules, ..live.endpoint.clone() };
         check_export(&endpoint, exports).err().map(|error| error.to_string()).unwrap_or_default()
     };
     let hourly = ["0 * * * *"];
