@@ -355,8 +355,8 @@ interface ToolContext {
    * except that `charge` rejects with `call_ended` and progress is dropped. A rejection, or a stop
    * at a limit, is written to the log of the call and changes nothing for the caller.
    *
-   * If too many calls of the tool or its owner already work after their answer, the work is stopped
-   * with the answer, and the log says so. For work that must happen, await it before you return.
+   * If too many calls of the tool or its owner work after their answer, further work is stopped with
+   * the answer, and the log has a line. Await work that must happen before you return.
    *
    * @example
    * ```ts
