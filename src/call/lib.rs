@@ -28,6 +28,7 @@ mod replay;
 mod request;
 mod run;
 mod scheduled;
+mod scheduled_runs;
 #[cfg(test)]
 mod tests;
 mod write_behind;
@@ -63,6 +64,7 @@ use self::{
     joins::Waiter,
     new_call::{FailureReason, NewCall},
     run::{HandlerResult, SandboxCounts},
+    scheduled_runs::ScheduledRuns,
 };
 pub use self::{
     completed::{CompletedCall, RunningCall},
@@ -100,7 +102,7 @@ pub struct Calls {
     in_flight: InFlight,
     /// Calls, scheduled runs and dry runs in flight.
     running: TaskTracker,
-    scheduled: scheduled::ScheduledRuns,
+    scheduled: ScheduledRuns,
 }
 
 pub struct CallParts {
@@ -125,7 +127,7 @@ pub struct CallParts {
 impl Calls {
     pub fn new(parts: CallParts) -> Arc<Self> {
         let in_flight = InFlight::new(parts.joins);
-        Arc::new(Self { parts, in_flight, running: TaskTracker::new(), scheduled: scheduled::runs() })
+        Arc::new(Self { parts, in_flight, running: TaskTracker::new(), scheduled: ScheduledRuns::new() })
     }
 
     pub fn tally(&self) -> &SandboxCounts {

@@ -19,7 +19,6 @@ use tollhouse_base::{
     id::{CallId, ReceiptId},
 };
 use tollhouse_catalog::{DueSchedule, LiveEndpoint, ScheduleClaim};
-use tollhouse_fair::{FairSemaphore, Share};
 use tollhouse_money::receipt::PaymentKind;
 use tollhouse_protocol::Work;
 use tollhouse_store::{StoreError, log_unavailable};
@@ -34,9 +33,6 @@ use super::{
     write_behind::{Failed, FailedSchedule},
 };
 
-/// Maximum number of scheduled runs at once on a host.
-const MAX_RUNS: usize = 8;
-
 /// Maximum number of pages of due tools that a turn looks at. The others get their turn once these have run.
 const MAX_PAGES: usize = 16;
 
@@ -45,14 +41,6 @@ const LOST: &str = "The host that began this run ended before the run did, so no
 
 /// The start of the addresses for owners' shares of the processor. No packet has such an address (RFC 6666).
 const SHARE_PREFIX: u128 = 0x0100 << 112;
-
-/// The scheduled runs of a host.
-pub(super) type ScheduledRuns = Arc<FairSemaphore<String>>;
-
-/// Returns the limit on scheduled runs. An owner can have as many as it leaves free.
-pub(super) fn runs() -> ScheduledRuns {
-    FairSemaphore::new(MAX_RUNS, Share::HalfOfFree)
-}
 
 impl Calls {
     /// Begins the scheduled runs that are due, as far as there is room. Call it once a second.
@@ -96,7 +84,7 @@ impl Calls {
     /// Begins the next run of a tool if its owner can have one more.
     async fn begin_scheduled(self: &Arc<Self>, schedule: DueSchedule) -> Result<(), StoreError> {
         let DueSchedule { owner, endpoint } = schedule;
-        let Some(permit) = self.scheduled.take(owner.share().to_owned()) else { return Ok(()) };
+        let Some(permit) = self.scheduled.take(&owner) else { return Ok(()) };
         let Some(turn) = self.parts.shares.turn_now(share_address(&owner)) else { return Ok(()) };
         let claimed = self.parts.catalog.claim_schedule(&endpoint, &CallId::generate(), self.parts.clock.now()).await?;
         if let Some((lost, live)) = claimed.lost {
@@ -220,14 +208,6 @@ mod tests {
     use tollhouse_base::id::BuilderId;
 
     use super::*;
-
-    #[test]
-    fn runs_of_one_owner_leave_room_for_others() {
-        let runs = runs();
-        let of_one: Vec<_> = std::iter::from_fn(|| runs.take("a".to_owned())).collect();
-        assert_eq!(of_one.len(), MAX_RUNS / 2);
-        assert!(runs.take("b".to_owned()).is_some());
-    }
 
     #[test]
     fn owners_have_shares_apart_from_each_other_and_from_callers() {

@@ -16,7 +16,7 @@ use super::{
     entitlements::{AccessSet, Entitlements},
     safety::Report,
     scan::ScannedUpload,
-    schedules,
+    schedule_check,
     source::StagedVersion,
     version::PreparedHandler,
 };
@@ -137,7 +137,7 @@ impl Catalog {
         }
         if let Some(handler) = &checked.handler {
             let prepared = self.prepare(&endpoint, Some(handler), schemas).await?;
-            schedules::check_export(&endpoint, prepared.scheduled)?;
+            schedule_check::check_export(&endpoint, prepared.scheduled)?;
             (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
             bundle = prepared.bundle.clone();
             checked.prepared = Some(prepared);
@@ -155,7 +155,7 @@ impl Catalog {
         self.apply_policy(&mut endpoint);
         let handler = self.uploaded(&endpoint.version).await?;
         let prepared = self.prepare(&endpoint, handler.as_ref(), Schemas::default()).await?;
-        schedules::check_export(&endpoint, prepared.scheduled)
+        schedule_check::check_export(&endpoint, prepared.scheduled)
     }
 
     /// Scans the changed endpoint if scanned content differs from `old`.

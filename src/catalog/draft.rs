@@ -14,7 +14,7 @@ use tollhouse_tool::{
     public_texts::MAX_VERSION_NOTE,
 };
 
-use super::{ChangedBy, Policy, PublishError, limits::limits_over, schedules};
+use super::{ChangedBy, Policy, PublishError, limits::limits_over, schedule_check};
 
 /// Maximum length of a title, in characters.
 const MAX_TITLE: usize = 120;
@@ -211,7 +211,7 @@ pub(super) fn field_problems(endpoint: &Endpoint, note: &str) -> Vec<PublishErro
     let message = "`settle: before` and `maxPriceUsd` cannot be combined: the price of a metered call is known only after its run. Remove one of them";
     refuse(metered && !endpoint.settle.is_after(), "/settle", message.to_owned());
     refuse(is_long(note, MAX_VERSION_NOTE), "/note", format!("a note must have at most {MAX_VERSION_NOTE} characters"));
-    problems.extend(schedules::problems(endpoint));
+    problems.extend(schedule_check::problems(endpoint));
     // Only matters to clients that list the tool.
     problems.extend(tool::check_headers(&endpoint.input_schema).map_err(|error| PublishError::schema(Side::Input, error)).err());
     problems

@@ -11,7 +11,7 @@ use super::{
     Catalog, ChangedBy, Draft, PublishError, draft,
     entitlements::{AccessSet, Entitlements},
     safety::Report,
-    schedules,
+    schedule_check,
     version::PreparedHandler,
 };
 
@@ -108,7 +108,7 @@ impl Catalog {
             prepared = problems.note(self.prepare(&endpoint, draft.handler.as_ref(), schemas).await)?;
         }
         if let Some(prepared) = &prepared {
-            problems.note(schedules::check_export(&endpoint, prepared.scheduled))?;
+            problems.note(schedule_check::check_export(&endpoint, prepared.scheduled))?;
             (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
         }
         let report = match by {

@@ -14,21 +14,15 @@ use tollhouse_base::{
     id::{CallId, EndpointId},
 };
 use tollhouse_store::{Batch, Direction, Durability, IndexEntry, Range, StoreError, Table, TerminatedText, schema};
-use tollhouse_tool::{Availability, Cron, Endpoint, HandlerType, Owner, Slug};
+use tollhouse_tool::{Availability, Cron, Endpoint, Owner, Slug};
 
-use super::{Catalog, FindError, LiveEndpoint, PublishError};
+use super::{Catalog, FindError, LiveEndpoint, PublishError, schedule_check::MAX_SCHEDULES_OF_BUILDER};
 
 const SCHEDULES: Table<EndpointId, ScheduleState> = schema::SCHEDULES.indexed(&[due, count]);
 const DUE: Table<(Timestamp, EndpointId), ()> = schema::SCHEDULES_DUE.holding();
 const COUNTS: Table<(TerminatedText<String>, EndpointId), CronCount> = schema::SCHEDULES_OF.holding();
 tollhouse_store::json_values!(ScheduleState);
 tollhouse_store::postcard_values!(CronCount);
-
-/// Maximum number of schedules of a tool.
-pub const MAX_SCHEDULES: usize = 8;
-
-/// Maximum number of schedules of all tools of a builder. Hosts that publish at the same moment can exceed it slightly.
-pub const MAX_SCHEDULES_OF_BUILDER: usize = 100;
 
 /// Time beyond the time limit of a call after which a run counts as lost, in milliseconds. A run waits for a slot before
 /// its time begins.
@@ -144,37 +138,6 @@ impl CronState {
         self.next = cron.and_then(|cron| cron.next(now)).unwrap_or(Timestamp(u64::MAX / 2));
         cron?.latest(now)
     }
-}
-
-/// Returns a problem for each invalid schedule, or for too many.
-pub(super) fn problems(endpoint: &Endpoint) -> Vec<PublishError> {
-    let schedules = &endpoint.schedules;
-    if !schedules.is_empty() && !matches!(endpoint.handler_type, HandlerType::JsRequestResponse) {
-        return vec![PublishError::field("/schedules", "only `js_request_response` handlers can run on a schedule")];
-    }
-    if schedules.len() > MAX_SCHEDULES {
-        return vec![PublishError::field("/schedules", format!("a tool can have at most {MAX_SCHEDULES} schedules"))];
-    }
-    let invalid = |(index, text): (usize, &String)| {
-        let pointer = format!("/schedules/{index}");
-        if schedules[..index].contains(text) {
-            return Some(PublishError::field(pointer, format!("`{text}` is there twice")));
-        }
-        Cron::parse(text).err().map(|error| PublishError::field(pointer, error.to_string()))
-    };
-    schedules.iter().enumerate().filter_map(invalid).collect()
-}
-
-/// Compares the schedules of an endpoint with whether its handler exports `scheduled`.
-pub(super) fn check_export(endpoint: &Endpoint, exports: Option<bool>) -> Result<(), PublishError> {
-    let message = match (exports, endpoint.schedules.is_empty()) {
-        (Some(true), true) => "the handler exports `scheduled`, but the tool has no schedule: add one to `schedules`, or remove the export",
-        (Some(false), false) => {
-            "the tool has schedules, but its handler does not export the function `scheduled`: add it, or remove `schedules`"
-        }
-        (Some(_) | None, _) => return Ok(()),
-    };
-    Err(PublishError::field("/schedules", message))
 }
 
 impl Catalog {

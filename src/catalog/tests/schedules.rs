@@ -3,7 +3,7 @@
 use tollhouse_base::id::{CallId, EndpointId};
 
 use super::{follow::receives, *};
-use crate::schedules::{check_export, problems};
+use crate::schedule_check::{check_export, problems};
 
 /// 2027-01-15, 08:00 UTC, the time of the hosts.
 const EIGHT: Timestamp = Timestamp(1_800_000_000_000);
