@@ -75,9 +75,9 @@ pub struct Draft {
     /// When a call is charged. Default: after its handler has succeeded.
     #[serde(default)]
     pub settle: SettleTime,
-    /// Cron expressions, in UTC, at which the handler's `scheduled` runs. Default: none.
-    #[serde(default)]
-    pub schedules: Vec<String>,
+    /// Cron expressions, in UTC, at which the handler's `scheduled` runs. Default: none, or those of the endpoint that the
+    /// draft would change.
+    pub schedules: Option<Vec<String>>,
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about this version for its owner and admins. Default: none.
     #[serde(default)]

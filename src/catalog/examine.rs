@@ -171,7 +171,7 @@ impl Catalog {
             isolation: draft.isolation,
             accepts: draft.accepts.clone(),
             settle: draft.settle,
-            schedules: draft.schedules.clone(),
+            schedules: draft.schedules.clone().or_else(|| existing.map(|existing| existing.schedules.clone())).unwrap_or_default(),
             content_safety: None,
             review: existing.map_or_else(Review::default, |existing| existing.review.clone()),
             decided_on: None,

@@ -171,6 +171,7 @@ async fn turn_now_is_refused_to_an_address_above_its_share_while_others_need_the
         takes(&shares, OTHER, millis(1)).await.unwrap();
         assert_eq!(shares.turn_now(ONE).is_none(), busy);
         assert!(shares.turn_now(OTHER).is_some());
+        assert!(shares.now.lock().newest.iter().flatten().all(|(address, _)| *address == OTHER), "it makes nobody wait");
     }
 }
 
