@@ -4,6 +4,9 @@
 //! and steps (`*/5`, `9-17/2`), and English abbreviations of months and days. Sunday is 0 or 7. If both days are
 //! restricted, either one is enough; a day field that starts with `*` does not count as restricted.
 
+#[cfg(test)]
+mod fuzz;
+
 use tollhouse_base::clock::Timestamp;
 
 /// Maximum length of an expression, in bytes.
