@@ -199,6 +199,7 @@
   /** Runs `scheduled` for the event of a schedule. Its result is ignored. */
   async function driveScheduled(call, body, granted) {
     try {
+      if (scheduled === undefined) throw new TypeError("the module does not export the function `scheduled`");
       const { cron, scheduledTime } = JSONParse(body);
       await scheduled({ cron, scheduledTime }, context(call, granted));
       ops.op_returned("null");

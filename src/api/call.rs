@@ -72,6 +72,8 @@ pub struct DryRunRequest<I = Value, H = Handler> {
     /// The handler to run.
     #[schemars(with = "Option<Handler>")]
     pub handler: Option<H>,
+    /// A cron expression, to run `scheduled` for it in place of the handler.
+    pub schedule: Option<String>,
 }
 
 /// The result of a dry run.

@@ -59,6 +59,13 @@ async fn schedules_and_the_export_are_published_together() {
     patch(json!({ "schedules": ["0 12 * * mon"] })).await.is(200);
     let both = patch(json!({ "schedules": [], "handler": { "source": plain } })).await.is(200).json();
     assert!(both["endpoint"]["schedules"].is_null());
+    let run = async |body: Value| host.manage(Method::POST, "/ai/endpoints/ticks/run", &body).await;
+    let ran = run(json!({ "schedule": "*/5 * * * *", "version": made["version"] })).await.is(200).json()["run"].clone();
+    assert_eq!((&ran["status"], &ran["result"], &ran["log"][0]["fields"]["cron"]), (&json!(200), &Value::Null, &json!("*/5 * * * *")));
+    run(json!({ "schedule": "*/5 * * *" })).await.fails(400, "invalid_request", "caller");
+    run(json!({ "schedule": "*/5 * * * *", "input": {} })).await.fails(400, "invalid_request", "caller");
+    let ran = run(json!({ "schedule": "*/5 * * * *" })).await.is(200).json()["run"].clone();
+    assert!(ran["error"]["message"].as_str().unwrap().contains("does not export the function `scheduled`"), "{ran}");
     // A rollback goes back to the version that needs a schedule.
     let version = made["version"].clone();
     patch(json!({ "version": version })).await.fails(422, "invalid_endpoint", "caller");
