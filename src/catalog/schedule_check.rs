@@ -22,7 +22,7 @@ pub(super) fn problems(endpoint: &Endpoint) -> Vec<PublishError> {
     let invalid = |(index, text): (usize, &String)| {
         let pointer = format!("/schedules/{index}");
         if schedules[..index].contains(text) {
-            return Some(PublishError::field(pointer, format!("`{text}` is there twice")));
+            return Some(PublishError::field(pointer, format!("`{text}` is listed twice")));
         }
         Cron::parse(text).err().map(|error| PublishError::field(pointer, error.to_string()))
     };

@@ -13,7 +13,7 @@ use tollhouse_protocol::{Outcome, StopReason};
 /// The part of all processes that can work after an answer, and the part of these for one endpoint.
 const PART: usize = 4;
 
-/// What became of the work after a call's answer.
+/// The end of the work after a call's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackgroundEnd {
     /// It ended.
