@@ -79,13 +79,18 @@
     return setReason(
       error,
       "call_ended",
-      "the call that this `ctx` belongs to has ended: use the `ctx` of the running call, and await what a call begins before it returns",
+      "the call that this `ctx` belongs to has ended: use the `ctx` of the running call, and await what a call begins before it returns, or pass it to `ctx.waitUntil`",
     );
   }
 
   /** Throws unless `call` is the running call, so that its `ctx` cannot act for another call. */
   function requireRunning(call) {
     if (call !== running) throw callEnded();
+  }
+
+  /** Returns whether `call` is the running call. */
+  function isRunning(call) {
+    return call === running;
   }
 
   /**
@@ -120,7 +125,7 @@
       });
       waiting.clear();
     }
-    running = { __proto__: null, id };
+    running = { __proto__: null, id, answered: false, background: 0 };
     return running;
   }
 
@@ -226,6 +231,7 @@
   parts.awaited = awaited;
   parts.timed = timed;
   parts.request = request;
+  parts.isRunning = isRunning;
   parts.requireRunning = requireRunning;
   parts.requireCall = requireCall;
   parts.beginCall = begin;

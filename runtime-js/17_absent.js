@@ -33,7 +33,8 @@
     [["Worker", "SharedArrayBuffer", "Atomics"], "a handler has one thread"],
     [["Blob", "File", "ReadableStream"], BYTES],
     [["FormData"], FORMS],
-    [["waitUntil", "passThroughOnException"], "await the promise before the handler returns: nothing continues after the answer"],
+    [["waitUntil"], "use `ctx.waitUntil(promise)`"],
+    [["passThroughOnException"], "the caller gets every error of a handler, so catch it in the handler"],
     [["ctx"], "it is the handler's second parameter: `export default async (req, ctx) => ({})`"],
   ]) {
     for (let i = 0; i < names.length; i++) ADVICE.set(names[i], advice);

@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { ops, promised, request } = parts;
+  const { ToolError, ops, promised, request } = parts;
   const { ObjectFreeze, String, TypeError } = parts.primordials;
 
   parts.defineMember("charge", (call) =>
@@ -13,6 +13,7 @@
     ObjectFreeze((usd, ...others) =>
       request(call, () => {
         if (typeof usd !== "number" && typeof usd !== "string") throw new TypeError("usd must be a number or a string");
+        if (call.answered) throw new ToolError("call_ended", "the call has its answer, so its charge is final: charge before the handler returns");
         if (others.length !== 0) throw new TypeError("ctx.charge takes only an amount in dollars, and no options");
         return promised(ops.op_charge(call.id, String(usd)));
       }),

@@ -85,6 +85,8 @@
   }
 
   let handler;
+  /** The export `scheduled`, if it is a function. */
+  let scheduled;
   /** Whether the handler has parameters that no call sets, for example `(req, env, ctx)`. */
   let hasMoreParameters = false;
 
@@ -93,7 +95,7 @@
    * created on first use, because most handlers use few and every call has its own.
    */
   function context(call, granted) {
-    let env, log, kv, files, httpGetJson, progress, charge;
+    let env, log, kv, files, httpGetJson, progress, charge, waitUntil;
     return ObjectFreeze({
       get env() {
         parts.requireRunning(call);
@@ -116,6 +118,9 @@
       },
       get charge() {
         return (charge ??= memberFactories.charge(call));
+      },
+      get waitUntil() {
+        return (waitUntil ??= memberFactories.waitUntil(call));
       },
     });
   }
@@ -182,24 +187,40 @@
       // Not enumerable, so that an answer made from `req` does not repeat its input.
       ObjectDefineProperty(req, "inputText", { __proto__: null, value: body === "" ? "null" : body, writable: true, enumerable: false, configurable: true });
       ObjectSetPrototypeOf(req, parts.requestPrototype);
-      answer(await handler(req, context(call, granted)));
+      const answered = await handler(req, context(call, granted));
+      call.answered = true;
+      answer(answered);
+    } catch (error) {
+      call.answered = true;
+      threw(error);
+    }
+  }
+
+  /** Runs `scheduled` for the event of a schedule. Its result is ignored. */
+  async function driveScheduled(call, body, granted) {
+    try {
+      if (scheduled === undefined) throw new TypeError("the module does not export the function `scheduled`");
+      const { cron, scheduledTime } = JSONParse(body);
+      await scheduled({ cron, scheduledTime }, context(call, granted));
+      ops.op_returned("null");
     } catch (error) {
       threw(error);
     }
   }
 
   /**
-   * Starts the call `id`. `filled`: the body with the defaults of its schema, if they change it.
-   * `op_returned`, `op_responded` or `op_threw` reports its end.
+   * Starts the call `id` of the handler, or of `scheduled`. `filled`: the body with the defaults of its schema, if they
+   * change it. `op_returned`, `op_responded` or `op_threw` reports its end.
    */
-  function call(nowMs, head, body, granted, id, filled) {
+  function call(nowMs, head, body, granted, id, filled, isScheduled) {
     clock.start(nowMs);
     // A late answer to an earlier call must not wake anything in this one.
     const running = parts.beginCall(id);
     parts.forgetTimers();
     parts.forgetEntries();
     parts.closeGroups();
-    drive(running, head, body, granted, filled);
+    if (isScheduled) driveScheduled(running, body, granted);
+    else drive(running, head, body, granted, filled);
   }
 
   /** Waits for the top level of a module, then takes its handler. */
@@ -215,12 +236,13 @@
         return;
       }
       handler = found;
+      if (typeof namespace.scheduled === "function") scheduled = namespace.scheduled;
       try {
         hasMoreParameters = found.length > 2;
       } catch {
         // A proxy can refuse to be read. It can still be called.
       }
-      ops.op_loaded();
+      ops.op_loaded(scheduled !== undefined);
     } catch (error) {
       const { message, stack } = describe(error);
       ops.op_unloadable(message, stack);

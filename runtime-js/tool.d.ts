@@ -66,6 +66,37 @@ type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => ToolResult | Promise<ToolResult>;
 
 /**
+ * The export `scheduled` of a tool's module, for the `schedules` in `tool.json`. Its result is
+ * ignored. An error is in the record of the run.
+ *
+ * @example
+ * ```ts
+ * export default async (req: ToolRequest, ctx: ToolContext) => ctx.kv.get("ran");
+ * export const scheduled: ScheduledHandler = async (event, ctx) => {
+ *   await ctx.kv.set("ran", event.scheduledTime);
+ * };
+ * ```
+ */
+type ScheduledHandler = (event: ScheduledEvent, ctx: ToolContext) => unknown;
+
+/**
+ * The time for which `scheduled` runs.
+ *
+ * @example
+ * ```ts
+ * const report = (event: ScheduledEvent) => `${event.cron} at ${new Date(event.scheduledTime).toISOString()}`;
+ * ```
+ */
+interface ScheduledEvent {
+  /** The cron expression that was due. */
+  readonly cron: string;
+  /**
+   * The time in milliseconds since 1970. If several were missed, it is the latest of them.
+   */
+  readonly scheduledTime: number;
+}
+
+/**
  * The result of a handler: a JSON value, or a `Response`.
  *
  * A JSON value is sent with status 200, and `undefined` as `null`. A `Response` has its own status
@@ -210,8 +241,8 @@ interface ToolCaller {
  * granted. Request capabilities in `tool.json`.
  *
  * A `ctx` works during its own call only. Afterwards each member rejects or throws with
- * `call_ended`, even while another call runs. Await each operation before the handler returns, and
- * do not store a `ctx` outside of the handler.
+ * `call_ended`, even while another call runs. Await each operation before the handler returns, or
+ * pass it to `waitUntil`, and do not store a `ctx` outside of the handler.
  *
  * An unknown option throws a `TypeError` that lists the known ones, and nothing is sent. A call
  * that exceeds its limit of operations (1,000) or timers (100) is stopped.
@@ -321,6 +352,23 @@ interface ToolContext {
    * ```
    */
   readonly charge: (usd: number | string) => Promise<void>;
+  /**
+   * Continues work after the answer, without a capability.
+   *
+   * The caller gets the answer, and it is settled, without waiting for `promise`. The work stays
+   * within the limits of the call: `wallMs` and `cpuMs` count from its start. It can use `ctx`,
+   * except that `charge` rejects with `call_ended` and progress is dropped. A rejection, or a stop
+   * at a limit, is written to the log of the call and changes nothing for the caller.
+   *
+   * If too many calls of the tool or its owner work after their answer, further work is stopped with
+   * the answer, and the log has a line. Await work that must happen before you return.
+   *
+   * @example
+   * ```ts
+   * ctx.waitUntil(ctx.kv.set("last-call", Date.now()));
+   * ```
+   */
+  readonly waitUntil: (promise: Promise<any>) => void;
 }
 
 /**

@@ -72,6 +72,8 @@ pub struct DryRunRequest<I = Value, H = Handler> {
     /// The handler to run.
     #[schemars(with = "Option<Handler>")]
     pub handler: Option<H>,
+    /// A cron expression, to run `scheduled` for it in place of the handler.
+    pub schedule: Option<String>,
 }
 
 /// The result of a dry run.
@@ -132,6 +134,12 @@ pub struct Call {
     pub call_id: CallId,
     /// When it ended.
     pub at: Timestamp,
+    /// The cause of the call. Absent for requests.
+    #[serde(default, skip_serializing_if = "CallKind::is_request")]
+    pub kind: CallKind,
+    /// The schedule that began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduledRun>,
     /// Whether it succeeded.
     pub outcome: CallOutcome,
     /// The error code, if it failed.
@@ -177,6 +185,37 @@ pub struct Call {
     /// The HTTP status that its handler chose. Absent if the handler did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+}
+
+/// The cause of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum CallKind {
+    /// A request of a caller.
+    #[default]
+    Request,
+    /// A schedule of the tool.
+    Scheduled,
+}
+
+impl CallKind {
+    /// Returns whether a caller's request began it.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        *self == Self::Request
+    }
+}
+
+/// The schedule of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct ScheduledRun {
+    /// The cron expression.
+    pub cron: String,
+    /// The time for which it ran.
+    pub scheduled_time: Timestamp,
 }
 
 /// Whether a call succeeded.

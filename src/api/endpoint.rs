@@ -128,6 +128,9 @@ pub struct OwnEndpoint {
     pub accepts: Vec<String>,
     /// When a call is charged.
     pub settle: SettleTime,
+    /// Cron expressions, in UTC, at which it runs on its own. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<String>,
     /// The admin's decisions, made and pending.
     pub review: Review,
     /// Maximum price of a call, if its handler sets the price.

@@ -63,6 +63,10 @@ pub struct EndpointDraft {
     /// When a call is charged. Default: after its handler has succeeded.
     #[serde(default)]
     pub settle: SettleTime,
+    /// Cron expressions with five fields, in UTC, at which the handler's `scheduled` runs.
+    #[serde(default)]
+    #[schemars(length(max = 8))]
+    pub schedules: Vec<String>,
     /// Note about this version, for its owner and admins.
     #[serde(default)]
     #[schemars(length(max = 200))]
@@ -132,6 +136,10 @@ pub struct EndpointPatch {
     /// When a call is charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<SettleTime>,
+    /// Cron expressions with five fields, in UTC. They replace all previous ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8))]
+    pub schedules: Option<Vec<String>>,
     /// Note about the new version, for its owner and admins.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]

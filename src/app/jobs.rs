@@ -39,6 +39,7 @@ static NOT_SCANNED: LogGate = LogGate::every(HOUR);
 /// Starts all jobs. They end when the host is dropped. Must be called after the host has joined the
 /// other hosts of its store.
 pub(super) fn start(services: &Arc<Services>) {
+    run_schedules(services);
     job(
         services,
         "free-receipts",
@@ -80,6 +81,11 @@ pub(super) fn start(services: &Arc<Services>) {
             Ok(())
         });
     }
+}
+
+/// Begins scheduled runs of tools. Each host looks for them, and a claim in the store decides which one has a run.
+fn run_schedules(services: &Arc<Services>) {
+    maintain(services, SECOND, "beginning scheduled runs", |services, _| async move { services.calls.run_schedules().await });
 }
 
 /// Runs `work` now and then at the interval `every`.

@@ -25,7 +25,7 @@ use tollhouse_account::{admin_token, audit::Audit, builder::Builders, session::S
 use tollhouse_api::KeyRotation;
 use tollhouse_base::{boxed, clock::Clock, cpu_share::CpuShares, rate_limit::ConcurrencyLimit};
 use tollhouse_call::{
-    CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
+    CallError, CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
 };
 use tollhouse_capability::{
@@ -338,6 +338,16 @@ impl App {
             self.services.capabilities.answer_recorded(&shown.endpoint.id, recorded);
         }
         Ok(())
+    }
+
+    /// Runs the first schedule of an endpoint now. Returns false if it has none.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not run.
+    #[boxed]
+    pub async fn run_schedule(&self, slug: &str) -> Result<bool, CallError> {
+        self.services.calls.run_schedule_now(slug).await
     }
 
     /// Validates a value against a JSON Schema, in a worker.

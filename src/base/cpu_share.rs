@@ -18,7 +18,7 @@ use std::{
     num::NonZeroU8,
     pin::pin,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -110,24 +110,23 @@ impl CpuShares {
         }
     }
 
+    /// Takes a turn of `address` if it need not wait for one. No other address waits because of it.
+    pub fn turn_now(self: &Arc<Self>, address: IpAddr) -> Option<CpuTurn> {
+        if let Some(share) = self.share {
+            let begins = |force| self.now.lock().take(share, address, 0.0, force, Instant::now()).is_none();
+            if !begins(false) && (self.is_contended(address) || !begins(true)) {
+                return None;
+            }
+        }
+        Some(CpuTurn { shares: Arc::clone(self), address, expected: 0.0, spent: Arc::default() })
+    }
+
     /// Takes a turn if the debt is small enough or `force` is set. Otherwise returns how long to wait. If nobody waits for the processor
     /// (`force`), the debt is reduced to a burst.
     fn take(&self, share: f64, address: IpAddr, expected: f64, force: bool) -> Option<Duration> {
-        let burst = BURST.as_secs_f64() * share;
         let (at, mut now) = (Instant::now(), self.now.lock());
         now.record_turn(address, at);
-        let mut owed = now.accounts.get(&address).map_or(0.0, |account| account.owed(share, at));
-        // Work that costs more than a whole burst gets its turn once nothing is owed.
-        let too_much = owed.min(owed + expected - burst);
-        if too_much > 0.0 {
-            if !force {
-                return Some(Duration::from_secs_f64(too_much / share));
-            }
-            owed = owed.min(burst);
-        }
-        let account = now.accounts.entry(address).or_insert(CpuAccount { owed, at, turns: 0 });
-        *account = CpuAccount { owed: owed + expected, at, turns: account.turns + 1 };
-        None
+        now.take(share, address, expected, force, at)
     }
 
     /// Returns whether other addresses are active and no processor time is idle.
@@ -175,6 +174,23 @@ impl CpuShares {
 }
 
 impl CpuState {
+    /// See [`CpuShares::take`].
+    fn take(&mut self, share: f64, address: IpAddr, expected: f64, force: bool, at: Instant) -> Option<Duration> {
+        let burst = BURST.as_secs_f64() * share;
+        let mut owed = self.accounts.get(&address).map_or(0.0, |account| account.owed(share, at));
+        // Work that costs more than a whole burst gets its turn once nothing is owed.
+        let too_much = owed.min(owed + expected - burst);
+        if too_much > 0.0 {
+            if !force {
+                return Some(Duration::from_secs_f64(too_much / share));
+            }
+            owed = owed.min(burst);
+        }
+        let account = self.accounts.entry(address).or_insert(CpuAccount { owed, at, turns: 0 });
+        *account = CpuAccount { owed: owed + expected, at, turns: account.turns + 1 };
+        None
+    }
+
     fn record_turn(&mut self, address: IpAddr, at: Instant) {
         if self.newest[0].is_none_or(|(newest, _)| newest != address) {
             self.newest.swap(0, 1);
@@ -266,6 +282,11 @@ impl CpuTurn {
         add(&self.spent, time);
     }
 
+    /// Returns a meter for work that can outlast the turn.
+    pub fn meter(&self) -> TurnMeter {
+        TurnMeter { shares: Arc::clone(&self.shares), address: self.address, turn: Arc::downgrade(&self.spent) }
+    }
+
     /// Returns the address whose turn it is.
     pub fn address(&self) -> IpAddr {
         self.address
@@ -292,6 +313,24 @@ impl CpuTurn {
 impl Drop for CpuTurn {
     fn drop(&mut self) {
         self.shares.end(self.address, self.expected, self.total().as_secs_f64());
+    }
+}
+
+/// Adds processor time to a turn, and after its end to the account of its address.
+#[derive(Debug, Clone)]
+pub struct TurnMeter {
+    shares: Arc<CpuShares>,
+    address: IpAddr,
+    turn: Weak<AtomicU64>,
+}
+
+impl TurnMeter {
+    /// Adds processor time.
+    pub fn spent(&self, time: Duration) {
+        match self.turn.upgrade() {
+            Some(turn) => add(&turn, time),
+            None => self.shares.spend(self.address, time),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use serde_json::json;
 use tollhouse_base::{
     boxed,
     cpu_share::CpuTurn,
@@ -14,7 +15,7 @@ use tollhouse_base::{
 use tollhouse_capability::{DryRunStore, LogEntry, MeteredCharge};
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_money::{Admission, OwedRun, PaymentId};
-use tollhouse_protocol::Spent;
+use tollhouse_protocol::{Spent, Work};
 use tollhouse_tool::MicroUsd;
 
 use super::{
@@ -62,6 +63,7 @@ impl Calls {
         let before = task.turn.total();
         let running = self.parts.runner.run(Task {
             live: &task.live,
+            work: Work::Handle,
             by: task.by,
             price: task.max(),
             call: task.call.clone(),
@@ -113,14 +115,29 @@ impl Calls {
     /// Why it did not run: an input that does not match the schema, or a fault of the host.
     #[boxed]
     pub async fn dry_run(&self, live: Arc<LiveEndpoint>, input: Bytes, turn: &CpuTurn) -> Result<DryRun, CallError> {
-        let _running = self.running.token();
         let (input, _) = Input::Body(input).read(&live).await?;
-        let input = input.check()?;
+        self.run_draft(live, Work::Handle, input.check()?, turn).await
+    }
+
+    /// Runs the `scheduled` of `live` once for this expression, as of now, with temporary kv and files.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not run.
+    #[boxed]
+    pub async fn dry_run_schedule(&self, live: Arc<LiveEndpoint>, cron: &str, turn: &CpuTurn) -> Result<DryRun, CallError> {
+        let event = json!({ "cron": cron, "scheduledTime": self.parts.clock.now().0 });
+        self.run_draft(live, Work::Scheduled, input::Parsed::event(&event), turn).await
+    }
+
+    async fn run_draft(&self, live: Arc<LiveEndpoint>, work: Work, input: input::Parsed, turn: &CpuTurn) -> Result<DryRun, CallError> {
+        let _running = self.running.token();
         let head = RequestHead::post(&live, BTreeMap::new());
         let (scratch, receipt, elapsed) = (DryRunStore::new(&self.parts.clock), ReceiptId::generate(), OnceLock::new());
         let charge = Arc::new(MeteredCharge::new(live.endpoint.max_price_usd));
         let ran = self.parts.runner.run(Task {
             live: &live,
+            work,
             by: CalledBy::Owner,
             price: MicroUsd::ZERO,
             call: CallId::generate(),

@@ -45,6 +45,13 @@ enum Unfit {
     Schema(Mismatch),
 }
 
+impl Parsed {
+    /// Creates the input of a run that the host begins with an event.
+    pub(super) fn event(event: &Value) -> Self {
+        Self { value: Value::Null, text: Bytes::from(event.to_string()), unfit: None }
+    }
+}
+
 impl Input {
     /// Parses the input, and hashes the request. Does not reject one that does not match the schema,
     /// since the payment comes first.

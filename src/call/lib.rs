@@ -27,6 +27,8 @@ mod register;
 mod replay;
 mod request;
 mod run;
+mod scheduled;
+mod scheduled_runs;
 #[cfg(test)]
 mod tests;
 mod write_behind;
@@ -62,6 +64,7 @@ use self::{
     joins::Waiter,
     new_call::{FailureReason, NewCall},
     run::{HandlerResult, SandboxCounts},
+    scheduled_runs::ScheduledRuns,
 };
 pub use self::{
     completed::{CompletedCall, RunningCall},
@@ -97,8 +100,9 @@ pub type CodeOf = fn(&CallError) -> &'static str;
 pub struct Calls {
     parts: CallParts,
     in_flight: InFlight,
-    /// Calls and dry runs in flight.
+    /// Calls, scheduled runs and dry runs in flight.
     running: TaskTracker,
+    scheduled: ScheduledRuns,
 }
 
 pub struct CallParts {
@@ -123,7 +127,7 @@ pub struct CallParts {
 impl Calls {
     pub fn new(parts: CallParts) -> Arc<Self> {
         let in_flight = InFlight::new(parts.joins);
-        Arc::new(Self { parts, in_flight, running: TaskTracker::new() })
+        Arc::new(Self { parts, in_flight, running: TaskTracker::new(), scheduled: ScheduledRuns::new() })
     }
 
     pub fn tally(&self) -> &SandboxCounts {
@@ -205,10 +209,14 @@ impl Calls {
         self.running.len()
     }
 
-    /// Waits until no call is in flight, at most `timeout`. Returns true if none is left.
+    /// Waits until no call is in flight and none works after its answer, at most `timeout`. Returns true if none is left.
     pub async fn drain(&self, timeout: Duration) -> bool {
         self.running.close();
-        tokio::time::timeout(timeout, self.running.wait()).await.is_ok()
+        let ended = async {
+            self.running.wait().await;
+            self.parts.runner.background_ended().await;
+        };
+        tokio::time::timeout(timeout, ended).await.is_ok()
     }
 
     /// Fails while this host does not reach the store, so that it may have stale prices.

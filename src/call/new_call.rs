@@ -8,6 +8,7 @@ use std::{
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tollhouse_api::CallKind;
 use tollhouse_base::{
     clock::Timestamp,
     cpu_share::CpuTurn,
@@ -118,6 +119,7 @@ impl NewCall {
             code,
             at,
             paid: None,
+            schedule: None,
         }
     }
 
@@ -132,6 +134,8 @@ impl NewCall {
         CallRecord {
             call_id: self.call.clone(),
             at,
+            kind: CallKind::Request,
+            schedule: None,
             outcome,
             code,
             error,
@@ -158,9 +162,9 @@ pub(super) struct FailureReason {
     /// The code that its caller got.
     pub(super) code: &'static str,
     /// The shortened message. `None` if the handler reported the failure itself.
-    message: Option<String>,
+    pub(super) message: Option<String>,
     /// The stack, if the handler threw.
-    thrown_at: Vec<String>,
+    pub(super) thrown_at: Vec<String>,
 }
 
 /// Maximum length of the message, in characters.
@@ -198,7 +202,7 @@ fn places(stack: &str) -> Vec<String> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "of a call, at most minutes")]
-fn millis(micros: u128) -> f64 {
+pub(super) fn millis(micros: u128) -> f64 {
     micros as f64 / 1_000.0
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod builtin;
 mod handler_result;
 mod isolate;
 mod sandbox_counts;
+mod sandboxed;
 mod task;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use tollhouse_base::boxed;
 
 use bytes::Bytes;
 use serde_json::Value;
+use tokio_util::task::TaskTracker;
 use tollhouse_base::offload::{DropOffThread, run_blocking};
 use tollhouse_capability::CapabilityServices;
 use tollhouse_catalog::{FixedAnswer, LiveEndpoint, ValidationSubject};
@@ -35,20 +37,33 @@ pub struct Runner {
     services: Arc<CapabilityServices>,
     readiness: ReadinessClient,
     tally: Arc<SandboxCounts>,
+    /// Runs that go on after their answer.
+    background: TaskTracker,
 }
 
 impl Runner {
     /// Constructs a runner with the sandbox's `pool`, the capabilities' `services`, and the client of the readiness
     /// check.
     pub fn new(pool: Pool, services: Arc<CapabilityServices>, readiness: ReadinessClient) -> Self {
-        Self { pool, services, readiness, tally: Arc::default() }
+        Self { pool, services, readiness, tally: Arc::default(), background: TaskTracker::new() }
     }
 
     pub fn tally(&self) -> &SandboxCounts {
         &self.tally
     }
 
-    /// Runs a handler to its end. Validates input and result if only the tool's worker can do that.
+    /// Returns whether calls wait for the sandbox.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.pool.is_busy()
+    }
+
+    /// Waits until no run goes on after its answer. Begin no runs after that.
+    pub(crate) async fn background_ended(&self) {
+        self.background.close();
+        self.background.wait().await;
+    }
+
+    /// Runs a handler until it has answered. Validates input and result if only the tool's worker can do that.
     ///
     /// # Errors
     ///
@@ -60,7 +75,7 @@ impl Runner {
             EndpointCode::Js => {
                 // A dry run does not count for a tool.
                 let counting = task.scratch.is_none().then(|| self.tally.begin(&task.live.endpoint.id));
-                Box::pin(isolate::run(&self.pool, &self.services, task, counting)).await
+                Box::pin(isolate::run(&self.pool, &self.services, task, counting, &self.background)).await
             }
             // The response was validated when it was published.
             EndpointCode::Static(response) => {

@@ -82,6 +82,16 @@ pub(super) struct Failed {
     pub(super) at: Timestamp,
     /// Set if the call was charged: true if it was charged itself, false if an earlier call with the same payment was.
     pub(super) paid: Option<bool>,
+    /// Set for a scheduled run.
+    pub(super) schedule: Option<FailedSchedule>,
+}
+
+/// The schedule of a run that failed.
+#[derive(Debug)]
+pub(super) struct FailedSchedule {
+    pub(super) cron: String,
+    /// Number of runs that have failed in a row, including this one.
+    pub(super) failures: u32,
 }
 
 impl WriteBehind {
@@ -152,10 +162,13 @@ impl WriteBehind {
 
     /// Records a failed call. Never waits.
     pub(super) fn failed(&self, failed: Failed) {
-        let Failed { call, owner, endpoint, slug, by, code, at, paid } = failed;
+        let Failed { call, owner, endpoint, slug, by, code, at, paid, schedule } = failed;
         let mut data = json!({ "callId": call, "code": code, "charged": paid.is_some() });
         if by == CalledBy::Owner {
             data["owner"] = json!(true);
+        }
+        if let Some(FailedSchedule { cron, failures }) = schedule {
+            data["schedule"] = json!({ "cron": cron, "failuresInARow": failures });
         }
         let event = self.parts.events.event(Kind::CallFailed, Some(&slug), data);
         let mut waiting = self.waiting.lock();

@@ -4,14 +4,21 @@ use tollhouse_base::lock::Lock;
 use tollhouse_protocol::OpFailure;
 use tollhouse_tool::MicroUsd;
 
-use super::failure::invalid_argument;
+use super::failure::{call_ended, invalid_argument};
 
 /// The charge of one call, as set by its handler.
 #[derive(Debug, Default)]
 pub struct MeteredCharge {
     /// The maximum that the caller has agreed to pay. Zero if the price is fixed.
     max: MicroUsd,
-    charged: Lock<Option<MicroUsd>>,
+    charged: Lock<Charged>,
+}
+
+/// The last amount that was set, and whether it is final.
+#[derive(Debug, Default)]
+struct Charged {
+    amount: Option<MicroUsd>,
+    is_final: bool,
 }
 
 impl MeteredCharge {
@@ -22,7 +29,12 @@ impl MeteredCharge {
 
     /// Returns the last amount that was set.
     pub fn charged(&self) -> Option<MicroUsd> {
-        *self.charged.lock()
+        self.charged.lock().amount
+    }
+
+    /// Makes the amount final, because the handler has answered.
+    pub fn close(&self) {
+        self.charged.lock().is_final = true;
     }
 
     /// Sets the charge. An invalid amount changes nothing.
@@ -34,7 +46,11 @@ impl MeteredCharge {
         if amount > self.max {
             return Err(invalid_argument(format!("{amount} USD is above the `maxPriceUsd` of {} USD", self.max)));
         }
-        *self.charged.lock() = Some(amount);
+        let mut charged = self.charged.lock();
+        if charged.is_final {
+            return Err(call_ended());
+        }
+        charged.amount = Some(amount);
         Ok(())
     }
 }
@@ -55,6 +71,15 @@ mod tests {
             assert_eq!(charge.charge(usd).unwrap_err().code, "invalid_argument", "{usd}");
             assert_eq!(charge.charged(), Some(MicroUsd(1)), "{usd}");
         }
+    }
+
+    #[test]
+    fn charge_is_final_once_the_handler_has_answered() {
+        let charge = MeteredCharge::new(MicroUsd(50_000));
+        charge.charge("0.02").unwrap();
+        charge.close();
+        assert_eq!(charge.charge("0.03").unwrap_err().code, "call_ended");
+        assert_eq!(charge.charged(), Some(MicroUsd(20_000)));
     }
 
     #[test]

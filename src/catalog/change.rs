@@ -5,6 +5,7 @@ use tollhouse_base::boxed;
 
 use serde_json::json;
 use tollhouse_event::Kind;
+use tollhouse_protocol::Schemas;
 use tollhouse_store::{Batch, StoreError};
 use tollhouse_tool::{Availability, Endpoint, Status, Version, worker_schemas};
 
@@ -15,6 +16,7 @@ use super::{
     entitlements::{AccessSet, Entitlements},
     safety::Report,
     scan::ScannedUpload,
+    schedule_check,
     source::StagedVersion,
     version::PreparedHandler,
 };
@@ -118,6 +120,9 @@ impl Catalog {
         let handler = self.wanted_handler(&endpoint, patch).await?;
         let other_schemas = schemas_differ(old, &endpoint);
         let mut checked = CheckedPatch { revision: Some(old.revision), handler, prepared: None, report: None };
+        if checked.handler.is_none() && old.schedules != endpoint.schedules {
+            self.check_current_export(&endpoint, by).await?;
+        }
         if checked.handler.is_none() && !other_schemas {
             return self.with_report(checked, old, &endpoint).await;
         }
@@ -132,6 +137,7 @@ impl Catalog {
         }
         if let Some(handler) = &checked.handler {
             let prepared = self.prepare(&endpoint, Some(handler), schemas).await?;
+            schedule_check::check_export(&endpoint, prepared.scheduled)?;
             (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
             bundle = prepared.bundle.clone();
             checked.prepared = Some(prepared);
@@ -140,6 +146,16 @@ impl Catalog {
             self.check_static_response(endpoint.clone(), bundle).await?;
         }
         self.with_report(checked, old, &endpoint).await
+    }
+
+    /// Checks that the current version fits changed schedules. Loads it in a worker.
+    async fn check_current_export(&self, endpoint: &Endpoint, by: ChangedBy) -> Result<(), PublishError> {
+        let _permit = self.permit(&endpoint.owner, by)?;
+        let mut endpoint = endpoint.clone();
+        self.apply_policy(&mut endpoint);
+        let handler = self.uploaded(&endpoint.version).await?;
+        let prepared = self.prepare(&endpoint, handler.as_ref(), Schemas::default()).await?;
+        schedule_check::check_export(&endpoint, prepared.scheduled)
     }
 
     /// Scans the changed endpoint if scanned content differs from `old`.

@@ -84,6 +84,7 @@ impl Catalog {
     pub(super) async fn put(&self, change: CatalogChange<'_>) -> Result<Arc<LiveEndpoint>, PublishError> {
         let CatalogChange { before, endpoint, bundle, mut rows, staged, events } = change;
         rows.append(uses(before.map(|before| &before.row.value), Some(&endpoint)));
+        rows.append(self.schedule_rows(before.map(|before| &before.row.value), Some(&endpoint)).await?);
         match before {
             Some(before) => {
                 rows.replace(&ENDPOINTS, &before.row, &endpoint);

@@ -98,6 +98,7 @@ impl Catalog {
         let is_kept = *owner != Owner::Platform && is_restricted(&old.endpoint);
         let mut rows = if is_kept { Batch::new() } else { self.unreference(&old.endpoint, None).await? };
         rows.append(uses(Some(&before.row.value), None));
+        rows.append(self.schedule_rows(Some(&before.row.value), None).await?);
         rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
         rows.put(&RETIRED_OF, &(owner_key(owner), slug.to_owned()), &());
         rows.append(self.count_removed(owner).await?);

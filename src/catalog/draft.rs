@@ -14,7 +14,7 @@ use tollhouse_tool::{
     public_texts::MAX_VERSION_NOTE,
 };
 
-use super::{ChangedBy, Policy, PublishError, limits::limits_over};
+use super::{ChangedBy, Policy, PublishError, limits::limits_over, schedule_check};
 
 /// Maximum length of a title, in characters.
 const MAX_TITLE: usize = 120;
@@ -75,6 +75,9 @@ pub struct Draft {
     /// When a call is charged. Default: after its handler has succeeded.
     #[serde(default)]
     pub settle: SettleTime,
+    /// Cron expressions, in UTC, at which the handler's `scheduled` runs. Default: none, or those of the endpoint that the
+    /// draft would change.
+    pub schedules: Option<Vec<String>>,
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about this version for its owner and admins. Default: none.
     #[serde(default)]
@@ -208,6 +211,7 @@ pub(super) fn field_problems(endpoint: &Endpoint, note: &str) -> Vec<PublishErro
     let message = "`settle: before` and `maxPriceUsd` cannot be combined: the price of a metered call is known only after its run. Remove one of them";
     refuse(metered && !endpoint.settle.is_after(), "/settle", message.to_owned());
     refuse(is_long(note, MAX_VERSION_NOTE), "/note", format!("a note must have at most {MAX_VERSION_NOTE} characters"));
+    problems.extend(schedule_check::problems(endpoint));
     // Only matters to clients that list the tool.
     problems.extend(tool::check_headers(&endpoint.input_schema).map_err(|error| PublishError::schema(Side::Input, error)).err());
     problems

@@ -11,6 +11,7 @@ use super::{
     Catalog, ChangedBy, Draft, PublishError, draft,
     entitlements::{AccessSet, Entitlements},
     safety::Report,
+    schedule_check,
     version::PreparedHandler,
 };
 
@@ -108,6 +109,7 @@ impl Catalog {
             prepared = problems.note(self.prepare(&endpoint, draft.handler.as_ref(), schemas).await)?;
         }
         if let Some(prepared) = &prepared {
+            problems.note(schedule_check::check_export(&endpoint, prepared.scheduled))?;
             (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
         }
         let report = match by {
@@ -170,6 +172,7 @@ impl Catalog {
             isolation: draft.isolation,
             accepts: draft.accepts.clone(),
             settle: draft.settle,
+            schedules: draft.schedules.clone().or_else(|| existing.map(|existing| existing.schedules.clone())).unwrap_or_default(),
             content_safety: None,
             review: existing.map_or_else(Review::default, |existing| existing.review.clone()),
             decided_on: None,

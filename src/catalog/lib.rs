@@ -39,6 +39,8 @@ mod retired;
 mod review;
 pub mod safety;
 mod scan;
+mod schedule_check;
+mod schedules;
 mod schema_validation;
 pub mod search;
 pub mod seed_tools;
@@ -98,6 +100,8 @@ pub use self::{
     policy::{Policy, PolicyInForce},
     retired::DeletedEndpoint,
     review::ReviewQueuePosition,
+    schedule_check::{MAX_SCHEDULES, MAX_SCHEDULES_OF_BUILDER},
+    schedules::{DueSchedule, DueSchedules, ScheduleClaim, ScheduleTurn},
     schema_validation::{ValidationError, ValidationSubject, validate},
     snapshot::{CatalogCounts, EndpointFilter, IndexLoading, Snapshot},
     source::{object_of, response_hash},

@@ -38,6 +38,8 @@ pub struct Patch {
     /// Accepted ways to pay that replace the previous ones.
     pub accepts: Option<Vec<String>>,
     pub settle: Option<SettleTime>,
+    /// Cron expressions that replace the previous ones.
+    pub schedules: Option<Vec<String>>,
     /// Attestation of a builder for a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about the new version. Empty removes it.
@@ -57,7 +59,13 @@ impl Patch {
     /// Returns whether it contains anything that needs a worker or a scan.
     pub(super) fn is_looked_at(&self) -> bool {
         let texts = self.title.is_some() || self.description.is_some() || self.tags.is_some();
-        texts || self.handler.is_some() || self.version.is_some() || self.input_schema.is_some() || self.output_schema.is_some()
+        // Whether there is a function for schedules is found in a worker.
+        texts
+            || self.schedules.is_some()
+            || self.handler.is_some()
+            || self.version.is_some()
+            || self.input_schema.is_some()
+            || self.output_schema.is_some()
     }
 
     /// Returns the names of the changed fields, except `status`, which has its own events.
@@ -78,6 +86,7 @@ impl Patch {
             ("isolation", self.isolation.is_some()),
             ("accepts", self.accepts.is_some()),
             ("settle", self.settle.is_some()),
+            ("schedules", self.schedules.is_some()),
             ("safetyAttestation", self.safety_attestation.is_some()),
             ("note", self.note.is_some()),
         ];
@@ -97,6 +106,7 @@ impl Patch {
         set(&mut endpoint.isolation, self.isolation.as_ref());
         set(&mut endpoint.accepts, self.accepts.as_ref());
         set(&mut endpoint.settle, self.settle.as_ref());
+        set(&mut endpoint.schedules, self.schedules.as_ref());
         if let Some(changed) = &self.limits {
             endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
         }

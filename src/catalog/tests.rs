@@ -4,6 +4,7 @@ mod fuzz;
 mod misfit;
 mod owned;
 mod ready;
+mod schedules;
 mod snapshot;
 mod source;
 

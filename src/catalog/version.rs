@@ -44,6 +44,8 @@ pub(super) struct PreparedHandler {
     pub(super) handler: Handler,
     pub(super) version: String,
     pub(super) bundle: Option<Arc<Bundle>>,
+    /// Whether the handler exports `scheduled`. `None` if it was not loaded.
+    pub(super) scheduled: Option<bool>,
     /// `None` for built-in handlers, of which nothing is stored.
     pub(super) stored: Option<StoredVersion>,
 }
@@ -208,13 +210,13 @@ impl Catalog {
                 }
                 let version = run_blocking(bytes, || response_hash(response)).await;
                 let stored = Some(StoredVersion::Static { response: response.clone() });
-                Ok(PreparedHandler { handler: Handler::Static(response.clone()), version, bundle: None, stored })
+                Ok(PreparedHandler { handler: Handler::Static(response.clone()), version, bundle: None, scheduled: None, stored })
             }
             (HandlerType::Builtin(_), None) => {
                 self.compile_schemas(endpoint, schemas).await?;
                 let version =
                     tollhouse_money::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
-                Ok(PreparedHandler { handler: Handler::Builtin, version, bundle: None, stored: None })
+                Ok(PreparedHandler { handler: Handler::Builtin, version, bundle: None, scheduled: None, stored: None })
             }
             (HandlerType::JsRequestResponse, _) => {
                 Err(PublishError::field("/handler", "`js_request_response` needs `handler: {source, language}`"))
@@ -239,14 +241,15 @@ impl Catalog {
             return Err(PublishError::field("/handler/source", message));
         }
         let version = hash_of(source, language);
-        let Checked { source: stripped } =
+        let Checked { source: stripped, scheduled } =
             self.load_in_worker(endpoint, &bundle(slug, &version, Some((source, language)), schemas)).await?;
         // The input was text, so an invalid output is the worker's fault and not the upload's.
         let stripped = String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::Pool(PoolError::Stopped(StopReason::Crashed)))?;
         let stripped = (language == Language::Ts).then_some(stripped);
         let stored = StoredSource { language, source: source.to_owned(), stripped };
         let bundle = Arc::new(stored.bundle(slug, &version));
-        Ok(PreparedHandler { handler: Handler::Js { language }, version, bundle: Some(bundle), stored: Some(StoredVersion::Js(stored)) })
+        let (handler, stored) = (Handler::Js { language }, Some(StoredVersion::Js(stored)));
+        Ok(PreparedHandler { handler, version, bundle: Some(bundle), scheduled: Some(scheduled), stored })
     }
 
     /// Returns a stored version, as [`Catalog::prepare`] made it. `None` if it is not stored or is built in.
@@ -256,7 +259,7 @@ impl Catalog {
             StoredVersion::Js(source) => (Handler::Js { language: source.language }, Some(Arc::new(source.bundle(slug, version)))),
             StoredVersion::Static { response } => (Handler::Static(response.clone()), None),
         };
-        Ok(Some(PreparedHandler { handler, version: version.to_owned(), bundle, stored: Some(stored) }))
+        Ok(Some(PreparedHandler { handler, version: version.to_owned(), bundle, scheduled: None, stored: Some(stored) }))
     }
 
     /// Returns the bundle of an endpoint. `None` for built-in handlers.

@@ -80,9 +80,6 @@ fn advice(habit: WorkersHabit, line: usize) -> String {
             "the handler has a third parameter (line {line}), which is always undefined: its parameters are `(req, ctx)`, and its \
              secrets are in `ctx.env`"
         ),
-        WorkersHabit::WaitUntil => {
-            format!("`ctx.waitUntil` does not exist (line {line}): await the promise before the handler returns")
-        }
         WorkersHabit::Binding => format!(
             "the handler uses a member of `env` that is always undefined (line {line}): the second parameter is `ctx`, with secrets in \
              `ctx.env` and stored data in `ctx.kv` and `ctx.files`"

@@ -176,6 +176,7 @@ async fn serve(workspace: Workspace) -> Result {
             Some(ended) = reported.recv() => publishes.ended(ended, &watch, &keys)?,
             Some(key) = keys.next() => match key {
                 KeyCommand::Call => publishes.call(),
+                KeyCommand::Schedule => publishes.run_schedule(),
                 KeyCommand::Cases => publishes.start_cases(),
                 KeyCommand::Open => publishes.open().await?,
                 KeyCommand::Quit => return Ok(()),

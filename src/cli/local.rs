@@ -128,6 +128,11 @@ impl LocalHost {
         self.app.answer_recorded(slug, recorded).await.map_err(|error| Error::refused(full_message(&error)))
     }
 
+    /// Runs the first schedule of a tool now. Returns false if it has none.
+    pub(crate) async fn run_schedule(&self, slug: &str) -> Result<bool> {
+        self.app.run_schedule(slug).await.map_err(|error| Error::refused(full_message(&error)))
+    }
+
     /// Returns why a result does not match the schema of its case, if it does not.
     pub(crate) async fn mismatch(&self, schema: &Value, result: &Value) -> Result<Option<String>> {
         match self.app.validate(schema, result).await {

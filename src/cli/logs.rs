@@ -264,7 +264,7 @@ fn call_line(out: Output, call: &Call, position: Option<FilePosition>) -> String
         format!("{} ms", call.duration_ms),
         call.cpu_ms.map(|ms| format!("{ms} ms cpu")).unwrap_or_default(),
         charge(call.charged, call.payment, price(call.price_usd)),
-        name(call.payment),
+        call.schedule.as_ref().map_or_else(|| name(call.payment), |run| format!("schedule {}", line(&run.cron))),
         line(&optional(call.receipt_id.as_ref())),
         line(&short(&call.version)),
         block(&optional(call.error.as_ref()), MARGIN),

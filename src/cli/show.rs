@@ -106,6 +106,7 @@ fn details(endpoint: &EndpointView) -> String {
     facts.add("granted", granted(&common.capabilities));
     if let Some(own) = own {
         facts.add("hosts", own.allowed_hosts.join(" "));
+        facts.add("schedules", own.schedules.join(", "));
         facts.add("requests", granted(&own.requested_capabilities));
         facts.add("requested hosts", own.requested_hosts.join(" "));
         facts.add("review", name(Some(own.review.state).filter(|state| *state != ReviewState::None)));

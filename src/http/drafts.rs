@@ -15,7 +15,7 @@ use tollhouse_front::{
     ApiError, Caller, Code, Party,
     body::{self, VerbatimJson},
 };
-use tollhouse_tool::{CapabilityScope, ContentSafety, finding::Finding};
+use tollhouse_tool::{CapabilityScope, ContentSafety, Cron, HandlerType, finding::Finding};
 
 use crate::{
     AdminOrBuilder, Answer, CpuBudget, Http, IntoResponse as _, Json, JsonResult, ManagedEndpoint, Request, Route, Services, State,
@@ -104,7 +104,16 @@ impl FromRequest<Http> for RunQuery {
 
 /// Runs a version or an unpublished handler of the caller's tool.
 async fn run(managed: ManagedEndpoint, State(http): State<Http>, CpuBudget(turn): CpuBudget, RunQuery(request): RunQuery) -> Answer {
-    let DryRunRequest { input, version, handler } = request;
+    let DryRunRequest { input, version, handler, schedule } = request;
+    if schedule.is_some() && !matches!(managed.shown.endpoint.handler_type, HandlerType::JsRequestResponse) {
+        return Err(ApiError::bad_request("`schedule` is for tools of the type `js_request_response`"));
+    }
+    if schedule.is_some() && input.is_some() {
+        return Err(ApiError::bad_request("`schedule` and `input` cannot be combined; send one of them"));
+    }
+    if let Some(error) = schedule.as_deref().and_then(|cron| Cron::parse(cron).err()) {
+        return Err(ApiError::bad_request(format!("`schedule` is not valid: {error}")));
+    }
     let tried = match (version, handler) {
         (Some(_), Some(_)) => return Err(ApiError::bad_request("`version` and `handler` cannot be combined; send one of them")),
         (Some(version), None) if !managed.shown.endpoint.keeps(&version) => return Err(unknown_version()),
@@ -115,7 +124,10 @@ async fn run(managed: ManagedEndpoint, State(http): State<Http>, CpuBudget(turn)
     let slug = managed.shown.endpoint.slug.as_str();
     let live = http.catalog.find(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
     let live = turn.during(http.catalog.trial(&live, tried, managed.caller.by())).await?;
-    let ran = http.calls.dry_run(Arc::clone(&live), input.map(Bytes::from).unwrap_or_default(), &turn).await;
+    let ran = match schedule {
+        Some(cron) => http.calls.dry_run_schedule(Arc::clone(&live), &cron, &turn).await,
+        None => http.calls.dry_run(Arc::clone(&live), input.map(Bytes::from).unwrap_or_default(), &turn).await,
+    };
     let DryRun { ended, log, spent } = ran?;
     let (produced, error) = match ended {
         Ok(produced) => (Some(produced), None),

@@ -96,6 +96,12 @@ tables! {
     /// Recently deleted endpoints, by when the next cleanup is due. At once, their stored data is removed. An hour
     /// later, data written by calls that were still running.
     DELETIONS: Meta "deletions/", (Timestamp, EndpointId) => "Deletion", Until("nothing is left, and an hour has passed");
+    /// When an endpoint with schedules runs next, and the run that was begun.
+    SCHEDULES: Meta "schedules/", EndpointId => "ScheduleState", With("the endpoint, while it has schedules");
+    /// Endpoints with schedules, by when each is due.
+    SCHEDULES_DUE: Meta "schedules-due/", (Timestamp, EndpointId) => "()", With("the endpoint's schedules"), of: SCHEDULES;
+    /// Number of schedules of each endpoint, by owner.
+    SCHEDULES_OF: Meta "schedules-of/", (TerminatedText<String>, EndpointId) => "CronCount", With("the endpoint's schedules"), of: SCHEDULES;
     /// The endpoint that was deleted last under a slug.
     DELETED: Meta "deleted/", String => "DeletedEndpoint", Until("an hour has passed, or the slug is taken");
     /// Number of a builder's endpoints at the last addition or removal. Hosts that add endpoints concurrently check it.

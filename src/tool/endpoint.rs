@@ -76,6 +76,9 @@ pub struct Endpoint {
     /// Whether a call is charged before its handler runs, or after.
     #[serde(default, skip_serializing_if = "SettleTime::is_after")]
     pub settle: SettleTime,
+    /// Cron expressions, in UTC, at which the handler's `scheduled` runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<String>,
     /// Result of the content scan. `None` if nothing was scanned.
     pub content_safety: Option<ContentSafety>,
     /// Pending reviews and past decisions of admins.

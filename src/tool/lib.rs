@@ -1,6 +1,7 @@
 //! The data model of tools. It does no I/O.
 
 mod capability;
+mod cron;
 mod endpoint;
 pub mod finding;
 mod handler;
@@ -18,6 +19,7 @@ mod slug;
 mod version;
 
 pub use capability::{Capabilities, Capability, CapabilityRow, CapabilityScope};
+pub use cron::{Cron, CronError};
 pub use endpoint::{ANY_PUBLIC_HOST, Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, SettleTime, Status};
 pub use handler::{Builtin, Handler, HandlerType, Runtime};
 pub use header::check_headers;

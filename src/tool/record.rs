@@ -122,6 +122,9 @@ impl Endpoint {
         if let (Some(record), Value::Object(more)) = (record.as_object_mut(), more) {
             record.extend(more);
         }
+        if !self.schedules.is_empty() {
+            record["schedules"] = json!(self.schedules);
+        }
         record
     }
 

@@ -35,6 +35,7 @@ fields! {
     "isolation" isolation |endpoint| json!(endpoint.isolation);
     "accepts" accepts |endpoint| json!(endpoint.accepts);
     "settle" settle |endpoint| json!(endpoint.settle);
+    "schedules" schedules |endpoint| json!(endpoint.schedules);
 }
 
 /// The reviewed fields that the content scan reads, in addition to the handler.

@@ -151,7 +151,7 @@ async fn handler_with_habits_from_workers_is_published_with_advice() {
     let host = Host::start().await;
     let tool = js("worker", 0.0, "export default async (req, env, ctx) => {\n  ctx.waitUntil(env.COUNTS.put('a', '1'));\n  return {};\n};");
     let warnings = host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(200).json()["warnings"].to_string();
-    assert!(warnings.contains("a third parameter (line 1)") && warnings.contains("`ctx.waitUntil` does not exist (line 2)"), "{warnings}");
+    assert!(warnings.contains("a third parameter (line 1)") && !warnings.contains("waitUntil"), "{warnings}");
     assert!(warnings.contains("always undefined (line 2): the second parameter is `ctx`"), "{warnings}");
     let error = host.call("worker", &json!({})).await.fails(502, "handler_failed", "tool");
     assert!(error["message"].as_str().unwrap().contains("`(req, ctx)`"), "{error}");

@@ -6,6 +6,7 @@ mod credits;
 mod feeds;
 mod rates;
 mod receipts;
+mod schedules;
 mod starts;
 mod tasks;
 mod upfront;

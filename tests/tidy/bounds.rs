@@ -56,6 +56,7 @@ const TABLES: &[(Bound, &[&str])] = &[
     (Line("penalties, wrong credentials"), &["USED"]),
     (Line("gas that settlements burn without paying"), &["BURNED_GAS"]),
     (OF_AN_ENDPOINT, &["ENDPOINTS", "CATALOGUE", "VERSION_USES"]),
+    (Line("schedules"), &["SCHEDULES", "SCHEDULES_DUE", "SCHEDULES_OF"]),
     (Line("sources kept"), &["VERSIONS", "VERSIONS_LET_GO"]),
     (Line("who uploaded a source first"), &["VERSION_OWNERS"]),
     (Line("slugs of deleted endpoints"), &["RETIRED_SLUGS", "RETIRED_OF"]),

@@ -40,6 +40,8 @@ pub(crate) enum Step {
     Decline,
     /// No action: a log line or progress message beyond the limits.
     Drop,
+    /// The handler has answered, and the call goes on.
+    Answer(Outcome, Spent),
     Done(Outcome, Spent),
 }
 
@@ -62,6 +64,7 @@ pub(crate) struct CallLedger {
     limits: Limits,
     work: Work,
     started: bool,
+    answered: bool,
     ops: u64,
     last_op: Option<u32>,
     requests: u64,
@@ -78,6 +81,7 @@ impl CallLedger {
             limits,
             work,
             started: false,
+            answered: false,
             ops: 0,
             last_op: None,
             requests: 0,
@@ -119,13 +123,14 @@ impl CallLedger {
             ToHost::Progress(text) => self.admit_progress(text),
             ToHost::Waiting => self.admit_wait(),
             ToHost::Declined => Ok(Step::Decline),
+            ToHost::Answered { outcome, spent } => self.admit_answer(outcome, spent),
             ToHost::Done { outcome, spent } => Ok(Step::Done(self.check_outcome(outcome)?, spent)),
             ToHost::Ready { .. } | ToHost::Loaded(_) => Err(Breach::Protocol("a message out of order")),
         }
     }
 
     fn admit_begun(&mut self) -> Result<Step, Breach> {
-        if self.has_begun() {
+        if self.has_begun() || self.answered {
             return Err(Breach::Protocol("a handler that started twice or too late"));
         }
         self.started = true;
@@ -192,7 +197,21 @@ impl CallLedger {
         cut(&mut message.message, self.limits.progress_bytes);
         // A fraction outside 0 to 1 is not passed on.
         message.fraction = message.fraction.filter(|fraction| (0.0..=1.0).contains(fraction));
-        Ok(if self.progress <= self.limits.progress_messages { Step::Progress(message) } else { Step::Drop })
+        // After the answer, nobody waits for progress.
+        Ok(if !self.answered && self.progress <= self.limits.progress_messages { Step::Progress(message) } else { Step::Drop })
+    }
+
+    /// Checks an answer before the end of the call. Only a handler that ran can have work left.
+    fn admit_answer(&mut self, outcome: Outcome, spent: Spent) -> Result<Step, Breach> {
+        let is_possible = match outcome {
+            Outcome::Returned(_) | Outcome::Threw(_) | Outcome::Invalid(Side::Output, _) => true,
+            Outcome::Invalid(Side::Input, _) | Outcome::Stopped(_) => false,
+        };
+        if self.answered || self.work != Work::Handle || !is_possible {
+            return Err(Breach::Protocol("an answer before the end that is not possible"));
+        }
+        self.answered = true;
+        Ok(Step::Answer(self.check_outcome(outcome)?, spent))
     }
 
     fn check_outcome(&self, outcome: Outcome) -> Result<Outcome, Breach> {
@@ -251,7 +270,7 @@ impl CallLedger {
 
 /// Returns whether only a running handler can have sent this message.
 fn proves_handler_ran(message: &ToHost) -> bool {
-    matches!(message, ToHost::Begun | ToHost::Op { .. } | ToHost::Log(_) | ToHost::Progress(_))
+    matches!(message, ToHost::Begun | ToHost::Op { .. } | ToHost::Log(_) | ToHost::Progress(_) | ToHost::Answered { .. })
 }
 
 fn over(count: u64, limit: u64, what: &str) -> Result<(), Breach> {

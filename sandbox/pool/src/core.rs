@@ -7,6 +7,7 @@ use tollhouse_fair::{FairSemaphore, Share, lock::Lock};
 use tollhouse_protocol::{JailReport, Tier};
 
 use crate::{
+    background::Background,
     breaker::BreakerRules,
     config::PoolConfig,
     error::PoolError,
@@ -27,6 +28,7 @@ pub(crate) struct Core {
     pub(crate) config: PoolConfig,
     pub(crate) scheduler: Scheduler,
     pub(crate) flow: FlowControl,
+    pub(crate) background: Background,
     pub(crate) slots: Arc<ProcessSlots>,
     pub(crate) spawner: Spawner,
     /// Limits concurrent process starts, fairly among the owners that need them.
@@ -68,6 +70,7 @@ impl Core {
         Ok(Arc::new(Self {
             scheduler: Scheduler::new(rules(&config)),
             flow: FlowControl::new(config.bytes),
+            background: Background::new(config.max_processes),
             spawner: Spawner::new(&config, Arc::clone(&slots))?,
             slots,
             starts: FairSemaphore::new(config.starts, Share::All),

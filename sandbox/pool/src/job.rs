@@ -5,13 +5,19 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, ProgressMessage, Spent, Start, Tier};
 
+use crate::background::BackgroundEnd;
+
 /// The host's side of a running call. There is one value per call, which holds the call's grants.
 pub trait OpHost: Send + Sync {
     /// Performs or refuses one op. The future is dropped when the call is stopped, or ends without
     /// waiting for the op.
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>>;
-    /// Called when the call has a worker with its handler loaded. Must not block.
-    fn placed(&self) {}
+    /// Called when the call has a worker with its handler loaded. `cold`: for this call. Must not
+    /// block.
+    fn placed(&self, _cold: bool) {}
+    /// Called when the handler has answered, but the call goes on with the work that it passed to
+    /// `ctx.waitUntil`. [`CompletedRun`] follows at its end. Must not block.
+    fn answered(&self, _outcome: Outcome, _spent: Spent) {}
     /// Called when the input is valid and the handler starts, only for calls that were
     /// [announced](Start::announced). Must not block.
     fn started(&self) {}
@@ -56,4 +62,6 @@ pub struct CompletedRun {
     pub spent: Spent,
     /// Whether a worker had to load the handler for this call.
     pub cold: bool,
+    /// The end of the work after the answer, if there was any.
+    pub background: Option<BackgroundEnd>,
 }

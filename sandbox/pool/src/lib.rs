@@ -9,6 +9,7 @@
 //!              ahead        or a place behind another call of a handler that takes microseconds: `pipeline`
 //!           ─▶ checkout     a warm worker, or a spare that loads the handler, or a new process: `spare_workers`, `process_slots`, `spawner`, `zygote`, `cgroups`
 //!           ─▶ exchange     frames out and in, ops, `call_account` checks every claim, `flow` holds ops until their bytes fit
+//!              background   places of calls that work after their answer
 //!              watchdog     kills at limit + grace by the host's own clocks: `budget`, `usage`
 //!           ─▶ lease        idle again and ready for the next call, or ended and reaped by `reaper`
 //! core                      shared state
@@ -22,6 +23,7 @@
 
 #![warn(missing_docs)]
 
+mod background;
 mod blame;
 mod breaker;
 mod budget;
@@ -59,6 +61,7 @@ mod worker_lease;
 mod zygote;
 
 pub use crate::{
+    background::BackgroundEnd,
     config::PoolConfig,
     error::PoolError,
     job::{CompletedRun, Job, OpHost},

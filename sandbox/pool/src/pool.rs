@@ -108,24 +108,27 @@ impl Pool {
                 Some(lease) => (lease, false),
                 None => core.lease(request, &|cpu| host.used(cpu)).await?,
             };
-            let request = ExchangeParams { limits: &limits, work, account: core.flow.account(owner) };
-            host.placed();
+            let (account, background) = (core.flow.account(owner), core.background.of_call(owner, endpoint));
+            let request = ExchangeParams { limits: &limits, work, account, background };
+            host.placed(cold);
             let ended = lease.drive(request, begin, host, &mut permit).await;
             Ok((lease, cold, ended))
         };
         let ran = ran.await;
         cancel.disarm();
-        let (lease, cold, ended) = ran?;
+        let (lease, cold, mut ended) = ran?;
         let blamed = caller.filter(|_| !by_owner);
         core.note_end_on(lease.process(), (endpoint, blamed), &ended).await;
         if matches!(ended.outcome, Outcome::Returned(_) | Outcome::Threw(_)) {
             permit.note_answer();
         }
-        match (ended.clean, isolation) {
-            (Some(clean), Isolation::Warm) => lease.hand_over(clean, &ended.spent, permit),
+        let (clean, spent) = (ended.clean.take(), ended.spent);
+        match (clean, isolation) {
+            (Some(clean), Isolation::Warm) => lease.hand_over(clean, &spent, permit),
             (Some(_), Isolation::Fresh) | (None, _) => drop((lease, permit)),
         }
-        Ok(CompletedRun { outcome: ended.outcome, spent: ended.spent, cold })
+        let (outcome, background) = ended.into_answer();
+        Ok(CompletedRun { outcome, spent, cold, background })
     }
 
     /// Ends the workers that hold `version` for `endpoint`: idle ones now, busy ones after their
@@ -152,6 +155,12 @@ impl Pool {
     #[must_use]
     pub fn status(&self) -> Status {
         self.core.status()
+    }
+
+    /// Returns whether calls wait for a slot.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.core.scheduler.occupancy().queued > 0
     }
 
     /// Returns whether several starts of workers have failed in a row.

@@ -14,6 +14,7 @@
 //!   │  Op{..} Log{..} Waiting ──▶  │   buffered, and written together
 //!   │  ◀── Reply{..}               │   one for each Op, in any order
 //!   │  Declined             ──▶    │   a Call that arrived while this one waits
+//!   │  Answered{..}         ──▶    │   if the call goes on after its answer
 //!   │  Done{outcome, spent} ──▶    │   the worker is idle again, or at the next Call
 //! ```
 //!

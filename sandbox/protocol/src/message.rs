@@ -59,6 +59,15 @@ pub enum ToHost {
     },
     /// A progress message of the running call.
     Progress(ProgressMessage),
+    /// The handler has answered, and the call goes on with the work that it passed to
+    /// `ctx.waitUntil`. Sent at most once, only for [`Work::Handle`]. [`ToHost::Done`] follows, and
+    /// its outcome is that of this work: [`Outcome::Stopped`], or an empty reply.
+    Answered {
+        /// How the handler ended. Never [`Outcome::Stopped`].
+        outcome: Outcome,
+        /// The resources used so far, by the worker's own clocks.
+        spent: Spent,
+    },
 }
 
 /// A handler's code, its name in stack traces, and the schemas of its input and result.
@@ -108,6 +117,8 @@ pub struct Checked {
     /// JavaScript with TypeScript's types blanked out, with lines and columns as uploaded. Empty if
     /// the upload was JavaScript.
     pub source: Bytes,
+    /// Whether the module exports `scheduled`.
+    pub scheduled: bool,
 }
 
 /// Why a bundle does not load.
@@ -197,6 +208,8 @@ pub enum Work {
     Handle,
     /// Only check the body. A valid body is answered with `null`.
     Check(Side),
+    /// Run the export `scheduled`. The body is its event. The answer is `null`.
+    Scheduled,
 }
 
 /// A log line as the handler wrote it. The host strips control characters and redacts secrets.

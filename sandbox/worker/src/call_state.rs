@@ -21,7 +21,18 @@ pub(crate) struct CallState {
     /// Number of `ctx.progress` messages so far.
     progress: u64,
     outcome: Option<Outcome>,
-    loaded: Option<Result<(), LoadError>>,
+    /// Whether the handler's outcome was taken. Only the work of `ctx.waitUntil` goes on then.
+    answered: bool,
+    /// Whether the handler waits for work with `ctx.waitUntil`.
+    has_background_work: bool,
+    loaded: Option<Result<Exports, LoadError>>,
+}
+
+/// The exports of a module besides its handler.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Exports {
+    /// Whether there is a function `scheduled`.
+    pub(crate) scheduled: bool,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +52,8 @@ impl CallState {
             log: Log::default(),
             progress: 0,
             outcome: None,
+            answered: false,
+            has_background_work: false,
             loaded: None,
         }
     }
@@ -58,6 +71,8 @@ impl CallState {
         self.log = Log::default();
         self.progress = 0;
         self.outcome = None;
+        self.answered = false;
+        self.has_background_work = false;
         self.loaded = None;
     }
 
@@ -81,7 +96,7 @@ impl CallState {
 
     /// Sends a progress message to the caller, unless the call has ended or has sent its maximum.
     pub(crate) fn push_progress(&mut self, mut message: String, fraction: Option<f64>) {
-        if self.has_ended() || self.progress >= self.limits.progress_messages {
+        if self.has_ended() || self.answered || self.progress >= self.limits.progress_messages {
             return;
         }
         self.progress += 1;
@@ -107,7 +122,7 @@ impl CallState {
 
     /// Ends the call. The first end counts.
     pub(crate) fn end(&mut self, mut outcome: Outcome) {
-        if self.outcome.is_some() {
+        if self.outcome.is_some() || self.answered {
             return;
         }
         if let Outcome::Threw(thrown) = &mut outcome {
@@ -117,8 +132,18 @@ impl CallState {
         self.outcome = Some(outcome);
     }
 
+    /// Records whether the handler waits for work with `ctx.waitUntil`.
+    pub(crate) fn set_background_work(&mut self, has_some: bool) {
+        self.has_background_work = has_some;
+    }
+
+    /// Returns whether the call goes on after its outcome was taken.
+    pub(crate) fn has_background_work(&self) -> bool {
+        self.has_background_work
+    }
+
     /// Ends the load.
-    pub(crate) fn loaded(&mut self, result: Result<(), LoadError>) {
+    pub(crate) fn loaded(&mut self, result: Result<Exports, LoadError>) {
         let result = result.map_err(|mut error| {
             cut(&mut error.message, self.limits.error_bytes);
             error
@@ -126,19 +151,21 @@ impl CallState {
         self.loaded.get_or_insert(result);
     }
 
-    /// Returns whether the call or load has ended.
+    /// Returns whether the call, the load, or the work after an answer has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.outcome.is_some() || self.loaded.is_some()
+        if self.answered { !self.has_background_work } else { self.outcome.is_some() || self.loaded.is_some() }
     }
 
     /// Takes the end of the call, once.
     pub(crate) fn take_outcome(&mut self) -> Option<Outcome> {
         self.finish_log();
-        self.outcome.take()
+        let outcome = self.outcome.take();
+        self.answered |= outcome.is_some();
+        outcome
     }
 
     /// Takes the end of the load, once.
-    pub(crate) fn take_loaded(&mut self) -> Option<Result<(), LoadError>> {
+    pub(crate) fn take_loaded(&mut self) -> Option<Result<Exports, LoadError>> {
         self.finish_log();
         self.loaded.take()
     }
@@ -163,7 +190,8 @@ impl CallState {
         &mut self.outbox
     }
 
-    fn finish_log(&mut self) {
+    /// Reports dropped lines in the log.
+    pub(crate) fn finish_log(&mut self) {
         if self.log.dropped > 0 {
             let message = format!("further log lines dropped: {}", self.log.dropped);
             self.log.dropped = 0;

@@ -64,6 +64,7 @@ fn table() -> Vec<OpDecl> {
         outcome::op_responded(),
         outcome::op_responded_bytes(),
         outcome::op_threw(),
+        outcome::op_background_work(),
         outcome::op_loaded(),
         outcome::op_unloadable(),
     ];

@@ -6,7 +6,7 @@ use deno_core::{
     OpState,
     v8::{self, Local, PinScope},
 };
-use tollhouse_protocol::{OpFailure, OpValue, Start, ToHost, ToWorker};
+use tollhouse_protocol::{OpFailure, OpValue, Start, ToHost, ToWorker, Work};
 
 use crate::{
     budget::Budget,
@@ -142,7 +142,8 @@ pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &
         },
         None => undefined,
     };
-    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into(), id.into(), filled]);
+    let is_scheduled = v8::Boolean::new(scope, start.work == Work::Scheduled);
+    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into(), id.into(), filled, is_scheduled.into()]);
 }
 
 /// Rejects the unanswered requests of ended calls. Returns whether there were any.

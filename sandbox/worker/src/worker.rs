@@ -13,8 +13,8 @@ use std::{
 use bytes::Bytes;
 use deno_core::{JsRuntime, OpState, scope};
 use tollhouse_protocol::{
-    Checked, JailLayer, Language, Limits, Load, LoadError, LoadFault, Loaded, Outcome, ReplyBody, Side, Source, Spent, Start, StopReason,
-    Tier, ToHost, ToWorker, ToolReply, Work, exit::UNREPORTED,
+    Checked, JailLayer, Language, Limits, Load, LoadError, LoadFault, Loaded, LogLevel, Outcome, ReplyBody, Side, Source, Spent, Start,
+    StopReason, Tier, ToHost, ToWorker, ToolReply, Work, exit::UNREPORTED,
 };
 
 use crate::{
@@ -41,6 +41,9 @@ const WARM_UP_DELAY: Duration = Duration::from_millis(10);
 
 /// Idle time after which a worker collects its garbage.
 const IDLE_GC_DELAY: Duration = Duration::from_secs(1);
+
+/// The log line about a promise of `ctx.waitUntil` that nothing can resolve.
+const NEVER_SETTLES: &str = "`ctx.waitUntil` waits for a promise that nothing can resolve, so the call ends";
 
 /// How a worker is started.
 #[derive(Debug, Clone, Copy)]
@@ -172,7 +175,7 @@ impl Worker {
                     loaded = true;
                     self.load(load)
                 }
-                Ok(ToWorker::Call(start)) if loaded && (self.has_handler || start.work != Work::Handle) => self.call(&start),
+                Ok(ToWorker::Call(start)) if loaded && (self.has_handler || matches!(start.work, Work::Check(_))) => self.call(&start),
                 // A late answer to an op of an ended call.
                 Ok(ToWorker::Reply { .. }) => Ok(()),
                 Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(HostGone::Frame),
@@ -212,7 +215,7 @@ impl Worker {
                 self.has_handler = true;
                 Ok(self.evaluate(source, &load.bundle.specifier, started)?)
             }
-            None => Ok(Checked { source: Bytes::new() }),
+            None => Ok(Checked { source: Bytes::new(), scheduled: false }),
         }
     }
 
@@ -231,7 +234,9 @@ impl Worker {
         let ended = pump(scope, driver, state, budget, host, started);
         let result = with_call(state, CallState::take_loaded);
         match (ended, result) {
-            (_, Some(result)) => result.map(|()| Checked { source: stripped.map(Bytes::from).unwrap_or_default() }),
+            (_, Some(result)) => {
+                result.map(|exports| Checked { source: stripped.map(Bytes::from).unwrap_or_default(), scheduled: exports.scheduled })
+            }
             (Err(End::Deadlock), None) => Err(load_error("the top level of the module waits for a promise that nothing can resolve")),
             _ => Err(load_error("the top level of the module did not end")),
         }
@@ -242,7 +247,12 @@ impl Worker {
         self.begin(start.limits, started, Phase::Call);
         let (ended, outcome) = match start.work {
             Work::Handle => self.handle(start, started),
+            Work::Scheduled => self.run_scheduled(start, started),
             Work::Check(side) => (Ok(()), Some(self.check(side, start))),
+        };
+        let (ended, outcome) = match (ended, outcome) {
+            (Ok(()), Some(outcome)) if self.goes_on() => self.go_on(outcome, start.work, started),
+            ended => ended,
         };
         self.disarm();
         let outcome = match (self.budget.reason(), ended, outcome) {
@@ -283,6 +293,52 @@ impl Worker {
         }
     }
 
+    /// Runs the module's `scheduled`.
+    fn run_scheduled(&mut self, start: &Start, started: Started) -> (Result<(), End>, Option<Outcome>) {
+        let ended = {
+            let Self { runtime, driver, state, budget, host, .. } = self;
+            scope!(scope, runtime);
+            begin_call(scope, driver, start);
+            pump(scope, driver, state, budget, host, started)
+        };
+        (ended, with_call(&self.state, CallState::take_outcome))
+    }
+
+    /// Returns whether the call has work to do after its outcome.
+    fn goes_on(&self) -> bool {
+        !self.budget.stopped() && with_call(&self.state, |call| call.has_background_work())
+    }
+
+    /// Sends the outcome, then does the work that the handler passed to `ctx.waitUntil`, within the
+    /// rest of the call's limits. Nobody waits for a run of `scheduled`, so its outcome is sent at the
+    /// end.
+    fn go_on(&mut self, outcome: Outcome, work: Work, started: Started) -> (Result<(), End>, Option<Outcome>) {
+        let is_awaited = work != Work::Scheduled;
+        let last = if is_awaited {
+            let spent = self.spent(started);
+            if let Err(gone) = self.send(&ToHost::Answered { outcome, spent }) {
+                return (Err(End::Gone(gone)), None);
+            }
+            null_reply()
+        } else {
+            outcome
+        };
+        let ended = {
+            let Self { runtime, driver, state, budget, host, .. } = self;
+            scope!(scope, runtime);
+            pump(scope, driver, state, budget, host, started)
+        };
+        let ended = match ended {
+            Err(End::Deadlock) => {
+                with_call(&self.state, |call| call.log(LogLevel::Warn, NEVER_SETTLES.to_owned(), String::new()));
+                Ok(())
+            }
+            ended => ended,
+        };
+        with_call(&self.state, CallState::finish_log);
+        (ended, Some(last))
+    }
+
     fn check_reply(&self, reply: ToolReply, limits: &Limits) -> Outcome {
         match self.schemas.check_reply(&reply, &self.budget, limits) {
             Ok(()) => Outcome::Returned(reply),
@@ -297,7 +353,7 @@ impl Worker {
             Side::Output => self.schemas.check(side, &start.body, &self.budget, &start.limits),
         };
         match checked {
-            Ok(()) => Outcome::Returned(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from_static(b"null")) }),
+            Ok(()) => null_reply(),
             Err(problems) => Outcome::Invalid(side, problems),
         }
     }
@@ -330,6 +386,11 @@ impl Worker {
     fn send(&mut self, message: &ToHost) -> Result<(), HostGone> {
         send(&self.state, &mut self.host, message)
     }
+}
+
+/// Returns the answer `null`.
+fn null_reply() -> Outcome {
+    Outcome::Returned(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from_static(b"null")) })
 }
 
 /// Returns the layers of the jail that the worker enters itself. An engine that compiles needs

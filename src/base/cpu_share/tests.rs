@@ -161,3 +161,28 @@ async fn abandoned_work_is_charged_for_its_completed_part() {
     assert!(tokio::time::timeout(millis(1), work).await.is_err());
     assert!(turn.total() >= millis(10), "{:?}", turn.total());
 }
+
+#[tokio::test(start_paused = true)]
+async fn turn_now_is_refused_to_an_address_above_its_share_while_others_need_the_time() {
+    for busy in [true, false] {
+        let shares = shares(busy);
+        takes(&shares, OTHER, millis(1)).await.unwrap();
+        shares.turn_now(ONE).unwrap().spent(millis(1_000));
+        takes(&shares, OTHER, millis(1)).await.unwrap();
+        assert_eq!(shares.turn_now(ONE).is_none(), busy);
+        assert!(shares.turn_now(OTHER).is_some());
+        assert!(shares.now.lock().newest.iter().flatten().all(|(address, _)| *address == OTHER), "it makes nobody wait");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn meter_adds_to_its_turn_and_afterwards_to_the_address() {
+    let shares = shares(true);
+    let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
+    let meter = turn.meter();
+    meter.spent(millis(3));
+    assert_eq!(turn.total(), millis(3));
+    drop(turn);
+    meter.spent(millis(40));
+    assert!(shares.now.lock().accounts.get(&ONE).unwrap().owed > 0.04, "nothing is lost");
+}

@@ -62,6 +62,8 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
     CallRecord {
         call_id: CallId::generate(),
         at,
+        kind: tollhouse_api::CallKind::Request,
+        schedule: None,
         outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
         code: code.map(str::to_owned),
         error: None,

@@ -58,6 +58,8 @@ impl Fixture {
         CallRecord {
             call_id: CallId::generate(),
             at,
+            kind: tollhouse_api::CallKind::Request,
+            schedule: None,
             outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
             code: code.map(str::to_owned),
             error: None,

@@ -3,26 +3,30 @@
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::json;
+use tokio_util::task::TaskTracker;
 use tollhouse_base::offload::run_blocking;
 use tollhouse_capability::{CallGrants, CapabilityServices, DryRunStore, Ops, Redactor, secret::SecretError};
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_money::PaymentId;
-use tollhouse_pool::{Job, OpHost, Pool};
+use tollhouse_pool::Pool;
 use tollhouse_protocol::{
-    FAILED, Isolation, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, Problem, ProgressMessage, ReplyBody, STRUCTURED, Side,
-    Start, StopReason, Thrown, ToolReply, Work, are_blocks,
+    FAILED, Isolation, LogLevel, Outcome, Problem, ReplyBody, STRUCTURED, Side, Start, StopReason, Thrown, ToolReply, Work, are_blocks,
 };
 use tollhouse_store::StoreError;
 use tollhouse_telemetry::{Stage, enter};
 use tollhouse_tool::{Mismatch, PortabilityIssue, depth};
 
-use super::{HandlerResult, RunUsage, Task, handler_result::validation_error, sandbox_counts::RunGuard};
+use super::{
+    HandlerResult, RunUsage, Task,
+    handler_result::validation_error,
+    sandbox_counts::RunGuard,
+    sandboxed::{CallListener, OwnedJob, SandboxedRun},
+};
 use crate::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, is_json_type};
 
 /// Response headers that a handler may set. Others are dropped, because they speak for the host.
@@ -58,6 +62,7 @@ pub(super) async fn run(
     services: &Arc<CapabilityServices>,
     task: Task<'_>,
     counting: Option<RunGuard>,
+    background: &TaskTracker,
 ) -> Result<HandlerResult, CallError> {
     let endpoint = &task.live.endpoint;
     let bundle = task.live.bundle.as_ref().ok_or(CallError::Internal)?;
@@ -70,9 +75,11 @@ pub(super) async fn run(
     })?;
     let env = secrets.iter().filter_map(|secret| Some((secret.name.clone(), secret.in_env()?.to_owned()))).collect();
     // A draft does not affect calls of its tool, and never shares a process with one.
-    let (key, isolation, limits) = match task.scratch {
-        Some(_) => (&*format!("{}/dry", endpoint.id), Isolation::Fresh, DryRunStore::narrowed(endpoint.limits)),
-        None => (endpoint.id.as_str(), endpoint.isolation, endpoint.limits),
+    // Scheduled runs have places and a breaker of their own, so that they never hold up calls.
+    let (alias, isolation, limits) = match (task.scratch, task.work) {
+        (Some(_), _) => (Some(format!("{}/dry", endpoint.id)), Isolation::Fresh, DryRunStore::narrowed(endpoint.limits)),
+        (None, Work::Scheduled) => (Some(format!("{}/scheduled", endpoint.id)), Isolation::Fresh, endpoint.limits),
+        (None, Work::Handle | Work::Check(_)) => (None, endpoint.isolation, endpoint.limits),
     };
     let grants = CallGrants {
         owner: endpoint.owner.clone(),
@@ -99,18 +106,15 @@ pub(super) async fn run(
     if !announced {
         task.accept();
     }
-    let job = Job {
-        bundle,
-        owner: endpoint.owner.share(),
-        endpoint: key,
+    let job = OwnedJob {
+        live: Arc::clone(task.live),
+        alias,
         caller: Some(task.turn.address()),
         by_owner: task.by == CalledBy::Owner || task.scratch.is_some(),
         isolation,
-        tier: endpoint.tier,
-        concurrency: LiveEndpoint::CONCURRENCY,
         start: Start {
             call: task.call.to_string(),
-            work: Work::Handle,
+            work: task.work,
             announced,
             head: head(&task)?,
             body: task.input.text.clone(),
@@ -119,7 +123,15 @@ pub(super) async fn run(
             limits,
         },
     };
-    let ran = pool.run(job, &CallListener { ops: &ops, task: &task }).await;
+    let ops = Arc::new(ops);
+    let acceptance = announced.then(|| task.acceptance()).flatten();
+    let listener = CallListener::new(Arc::clone(&ops), acceptance, task.turn.meter(), Arc::clone(task.charge));
+    let running = SandboxedRun::new(pool.clone(), job, &listener);
+    let ran = match task.scratch {
+        // Its data vanishes with it, and its log is a part of the answer.
+        Some(_) => running.ended().await,
+        None => running.answered(background).await,
+    };
     enter(Stage::Check);
     if let Some(counting) = counting {
         counting.ended(&ran);
@@ -127,6 +139,8 @@ pub(super) async fn run(
     let ran = ran?;
     _ = task.elapsed.set(RunUsage { spent: ran.spent, cold: ran.cold });
     match ran.outcome {
+        // Nobody gets its result.
+        Outcome::Returned(_) if task.work == Work::Scheduled => Ok(HandlerResult::nothing()),
         Outcome::Returned(reply) => {
             let answered = async { answer(redact_reply(pool, &task, reply, ops.redactor()).await?, task.live).await };
             answered.await.map_err(|error| log_error(&ops, error))
@@ -142,45 +156,6 @@ pub(super) async fn run(
             Err(if ops.host_failed() { StoreError::Away("for an op of the call".to_owned()).into() } else { CallError::Threw(thrown) })
         }
         Outcome::Stopped(reason) => Err(log_error(&ops, stopped(reason))),
-    }
-}
-
-/// Estimated work of the host for an op, a log line or a progress message. The caller's share pays for it like for the
-/// handler's own time.
-const HOST_WORK: Duration = Duration::from_micros(40);
-
-/// The grants of a call, and the task that is notified when it begins.
-struct CallListener<'a> {
-    ops: &'a Ops,
-    task: &'a Task<'a>,
-}
-
-impl OpHost for CallListener<'_> {
-    fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
-        self.task.turn.spent(HOST_WORK);
-        self.ops.op(request)
-    }
-
-    fn placed(&self) {
-        enter(Stage::Run);
-    }
-
-    fn started(&self) {
-        self.task.accept();
-    }
-
-    fn log(&self, line: LogLine) {
-        self.task.turn.spent(HOST_WORK);
-        self.ops.log(line);
-    }
-
-    fn progress(&self, message: ProgressMessage) {
-        self.task.turn.spent(HOST_WORK);
-        self.ops.progress(message);
-    }
-
-    fn used(&self, cpu: Duration) {
-        self.task.turn.spent(cpu);
     }
 }
 

@@ -87,7 +87,7 @@ mod tests {
         let spent = Spent { cpu_us: 7, ..Spent::default() };
         let given_up = tally.begin(&id);
         for cold in [true, false] {
-            tally.begin(&id).ended(&Ok(CompletedRun { outcome: Outcome::Stopped(StopReason::Deadlock), spent, cold }));
+            tally.begin(&id).ended(&Ok(CompletedRun { outcome: Outcome::Stopped(StopReason::Deadlock), spent, cold, background: None }));
         }
         tally.begin(&id).ended(&Err(PoolError::Busy { retry_after: Duration::ZERO }));
         assert_eq!(counts(), EndpointCounts { running: 1, calls: 2, cold_calls: 1, stops: 2, refused: 1, cpu_us: 14 });

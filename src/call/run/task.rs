@@ -10,7 +10,7 @@ use tollhouse_base::{
 };
 use tollhouse_capability::{DryRunStore, MeteredCharge};
 use tollhouse_catalog::{LiveEndpoint, ValidationSubject};
-use tollhouse_protocol::Spent;
+use tollhouse_protocol::{Spent, Work};
 use tollhouse_tool::MicroUsd;
 
 use crate::{
@@ -21,6 +21,8 @@ use crate::{
 /// A run of a handler: valid input, and everything that the handler may see.
 pub struct Task<'a> {
     pub live: &'a Arc<LiveEndpoint>,
+    /// The task of the worker.
+    pub work: Work,
     pub by: CalledBy,
     /// The price for the caller.
     pub price: MicroUsd,
@@ -65,11 +67,30 @@ impl Task<'_> {
         if self.scratch.is_some() { ValidationSubject::DryRun(self.turn) } else { ValidationSubject::Call(self.turn) }
     }
 
-    /// Announces that the handler starts. A reader that is gone or slow does not stop the call.
+    /// Announces that the handler starts.
     pub(super) fn accept(&self) {
-        if let Some(progress) = self.progress {
-            let (call, payment, receipt) = (self.call.clone(), self.payment.cloned(), self.receipt.clone());
-            _ = progress.try_send(Progress::Accepted { call, payment, receipt });
+        if let Some(acceptance) = self.acceptance() {
+            acceptance.send();
         }
+    }
+
+    /// Returns the announcement that the handler starts, if somebody listens.
+    pub(super) fn acceptance(&self) -> Option<Acceptance> {
+        let progress = self.progress?.clone();
+        let (call, payment, receipt) = (self.call.clone(), self.payment.cloned(), self.receipt.clone());
+        Some(Acceptance { progress, accepted: Progress::Accepted { call, payment, receipt } })
+    }
+}
+
+/// The announcement that a handler starts.
+pub(super) struct Acceptance {
+    progress: mpsc::Sender<Progress>,
+    accepted: Progress,
+}
+
+impl Acceptance {
+    /// Sends it. A reader that is gone or slow does not stop the call.
+    pub(super) fn send(&self) {
+        _ = self.progress.try_send(self.accepted.clone());
     }
 }

@@ -39,6 +39,7 @@ fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
         code: "handler_failed",
         at: NOW,
         paid: None,
+        schedule: None,
     }
 }
 

@@ -3,7 +3,7 @@
 //! This is advice for publishers and no access control: each op of a call is checked when it
 //! happens. A `ctx` under other names, or passed to a function, is not followed.
 //!
-//! Also finds what works in a Worker of Cloudflare, but not here: `ctx.waitUntil`, bindings, and a third parameter.
+//! Also finds what works in a Worker of Cloudflare, but not here: bindings, and a third parameter.
 
 use tollhouse_base::lexer::Kind;
 use tollhouse_tool::Capability;
@@ -64,8 +64,6 @@ pub fn line_of_code_from_strings(source: &str) -> Option<usize> {
 pub enum WorkersHabit {
     /// `(req, env, ctx)`: no call sets the third parameter.
     ThirdParameter,
-    /// `ctx.waitUntil`, which does not exist.
-    WaitUntil,
     /// `env.COUNTS`, where `env` is the second parameter. No member of `ctx` has such a name.
     Binding,
 }
@@ -73,18 +71,7 @@ pub enum WorkersHabit {
 /// Returns the habits in `source`, each with the line of its first occurrence, from 1.
 pub fn workers_habits(source: &str) -> Vec<(WorkersHabit, usize)> {
     let code = Code::new(source);
-    let third = code.third_parameter();
-    let context = match (third, code.context()) {
-        (Some(at), _) => code.text(at),
-        (None, Context::Named(name)) => name,
-        (None, Context::Taken(_)) => "ctx",
-    };
-    let waits = |at: &usize| {
-        let dots = code.dots_before(*at);
-        code.is(*at, "waitUntil") && dots > 0 && code.before(*at, dots + 1) == context && code.before(*at, dots + 2) != "."
-    };
-    let waits = (0..code.tokens.len()).find(waits);
-    let found = [(WorkersHabit::ThirdParameter, third), (WorkersHabit::WaitUntil, waits), (WorkersHabit::Binding, code.binding())];
+    let found = [(WorkersHabit::ThirdParameter, code.third_parameter()), (WorkersHabit::Binding, code.binding())];
     found.into_iter().filter_map(|(habit, at)| Some((habit, code.line(at?)))).collect()
 }
 

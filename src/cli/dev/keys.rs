@@ -14,6 +14,7 @@ use crate::base::TerminalMode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyCommand {
     Call,
+    Schedule,
     Cases,
     Open,
     Quit,
@@ -23,7 +24,7 @@ pub(super) enum KeyCommand {
 pub(super) struct RawKeys(Option<(mpsc::Receiver<KeyCommand>, TerminalMode)>);
 
 /// The list of keys, shown once.
-pub(super) const HELP: &str = "[c] call again  [r] cases  [o] open  [q] quit";
+pub(super) const HELP: &str = "[c] call again  [s] schedule  [r] cases  [o] open  [q] quit";
 
 impl RawKeys {
     pub(super) fn read() -> Self {
@@ -43,6 +44,7 @@ impl RawKeys {
             for byte in io::stdin().lock().bytes() {
                 let key = match byte {
                     Ok(b'c') => KeyCommand::Call,
+                    Ok(b's') => KeyCommand::Schedule,
                     Ok(b'r') => KeyCommand::Cases,
                     Ok(b'o') => KeyCommand::Open,
                     Ok(b'q') => KeyCommand::Quit,

@@ -237,6 +237,20 @@ impl Publisher {
         }));
     }
 
+    /// Runs the tool's first schedule. The stream prints its log and its end.
+    pub(super) fn run_schedule(&mut self) {
+        let Some(slug) = self.serving.as_ref().map(|serving| serving.slug.clone()) else { return };
+        let workspace = Arc::clone(&self.workspace);
+        self.calls = Some(tokio::spawn(async move {
+            let words = match workspace.host.run_schedule(slug.as_str()).await {
+                Ok(true) => return,
+                Ok(false) => "the tool has no schedule: add one to `schedules` in tool.json".to_owned(),
+                Err(error) => line(&error.message),
+            };
+            _ = workspace.reporter.event("schedule", json!({}), &words);
+        }));
+    }
+
     /// Opens the tool's page, signed in.
     pub(super) async fn open(&self) -> Result {
         let link: SignInLink = self.workspace.host.client.post(&["ai", "builders", "sign-in-links"]).send().await?.body;

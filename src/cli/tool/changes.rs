@@ -7,7 +7,7 @@ use tollhouse_protocol::Limits;
 use tollhouse_tool::MicroUsd;
 
 /// Fields that a folder may set, in the order of output.
-pub(crate) const FIELDS: [&str; 15] = [
+pub(crate) const FIELDS: [&str; 16] = [
     "title",
     "description",
     "status",
@@ -22,6 +22,7 @@ pub(crate) const FIELDS: [&str; 15] = [
     "isolation",
     "accepts",
     "settle",
+    "schedules",
     "handlerType",
 ];
 
@@ -52,6 +53,7 @@ pub(crate) fn of_record(record: &OwnEndpoint) -> Map<String, Value> {
         isolation: Some(record.isolation),
         accepts: Some(record.accepts.clone()),
         settle: Some(record.settle),
+        schedules: Some(record.schedules.clone()),
         ..EndpointPatch::default()
     };
     let mut fields = json!(patch).as_object().cloned().unwrap_or_default();
@@ -68,7 +70,7 @@ pub(crate) fn default(field: &str) -> Value {
         "title" | "description" => json!(""),
         "status" => json!("active"),
         "priceUsd" | "maxPriceUsd" => json!(0.0),
-        "tags" | "allowedHosts" | "accepts" => json!([]),
+        "tags" | "allowedHosts" | "accepts" | "schedules" => json!([]),
         "inputSchema" => json!({ "type": "object" }),
         "isolation" => json!("warm"),
         "settle" => json!("after"),

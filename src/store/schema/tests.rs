@@ -114,6 +114,10 @@ fn stored_keys_do_not_change() {
     assert_eq!(stored(CATALOGUE, text("text")), "slug/text");
     assert_eq!(stored(VERSION_USES, (TerminatedText(text("sha256:0a")), text("text"))), r"uses/sha256:0a\x00text");
     assert_eq!(stored(RETIRED_OF, (TerminatedText(text("platform")), text("text"))), r"retired-slugs/platform\x00text");
+    assert_eq!(stored(SCHEDULES, endpoint.clone()), format!("schedules/ep_{ULID}"));
+    assert_eq!(stored(SCHEDULES_DUE, (at, endpoint.clone())), format!("schedules-due/{time}ep_{ULID}"));
+    let owner = TerminatedText(text("platform"));
+    assert_eq!(stored(SCHEDULES_OF, (owner, endpoint.clone())), format!(r"schedules-of/platform\x00ep_{ULID}"));
     assert_eq!(stored(DELETIONS, (at, endpoint.clone())), format!("deletions/{time}ep_{ULID}"));
     assert_eq!(stored(DELETED, text("text")), "deleted/text");
     assert_eq!(stored(ENDPOINTS_OWNED, TerminatedText(text("platform"))), r"endpoints-owned/platform\x00");

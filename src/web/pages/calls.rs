@@ -205,6 +205,7 @@ impl CallsView<'_> {
         let by = html! { (money::usd(call.price_usd)) " by " (word(call.payment)) };
         html! {
             @match call.charged {
+                _ if call.schedule.is_some() => { "schedule " code { (text::words(call.schedule.as_ref().map_or("", |run| &run.cron))) } }
                 _ if call.owner => { (if self.is_own { "your own call" } else { "the owner's call" }) ", free" }
                 _ if call.payment == ReceiptKind::Free => "free",
                 Charged::Yes => (by),

@@ -178,6 +178,8 @@ async fn dev_at_a_terminal_shows_what_happens_and_follows_its_keys() {
     terminal.shows("{\"length\":2}").await;
     terminal.types("xr").await;
     terminal.shows_next("cases 3/3").await;
+    terminal.types("s").await;
+    terminal.shows("the tool has no schedule").await;
     terminal.types("o").await;
     // There is no browser here.
     terminal.shows("/dashboard/sign-in").await;
@@ -192,7 +194,7 @@ async fn dev_at_a_terminal_shows_what_happens_and_follows_its_keys() {
     // Character for character. If the compiler takes more than a second, its output is in separate
     // lines.
     let head = "shout  http://127.0.0.1:…/tools/shout  $0.01, play money   edit http://127.0.0.1:…/dashboard/tools/shout/edit
-[c] call again  [r] cases  [o] open  [q] quit
+[c] call again  [s] schedule  [r] cases  [o] open  [q] quit
 …:…:…  published … in … ms…
 …";
     assert!(fits(&seen, head), "{seen}");
@@ -262,4 +264,23 @@ published …, revision 2, in … ms   waiting for an admin: httpGetJson
         host.url, host.url
     );
     assert!(ended == 0 && fits(&seen, &expected), "{ended}: {seen}");
+}
+
+#[tokio::test]
+async fn dev_at_a_terminal_runs_a_schedule_on_a_key() {
+    let shell = Shell::new().env("NO_COLOR", "1");
+    let folder = started(&shell, "shout").await;
+    edit(&folder, "tool.json", "\"priceUsd\"", "\"schedules\": [\"0 0 1 1 *\"],\n  \"priceUsd\"");
+    let handler = folder.join("handler.ts");
+    let source = std::fs::read_to_string(&handler).unwrap();
+    let scheduled = "export const scheduled: ScheduledHandler = (event, ctx) => { ctx.log.info('ticking', { cron: event.cron }); };";
+    std::fs::write(&handler, format!("{source}\n{scheduled}\n")).unwrap();
+    let mut terminal = Terminal::start_in(&shell, &folder, &["dev", "--port", "0"]);
+    terminal.shows("cases 3/3").await;
+    terminal.types("s").await;
+    // The call and its log line can come in any order.
+    terminal.shows("schedule 0 0 1 1 *").await;
+    terminal.types("q").await;
+    let (ended, seen) = terminal.ended().await;
+    assert_eq!(ended, 0, "{seen}");
 }

@@ -11,6 +11,7 @@ use super::{
     ops::{OpAnswer, Ops},
 };
 use crate::{
+    background::BackgroundWork,
     budget::{Budget, BudgetReport},
     call_account::{Breach, CallLedger, Step},
     flow::CallAccount,
@@ -34,19 +35,20 @@ pub(crate) enum StartMessage {
     SentAhead(Instant),
 }
 
-/// The work to run, its limits, and its account of bytes in transit.
+/// The work to run, its limits, its account of bytes in transit, and its work after the answer.
 #[derive(Debug)]
 pub(crate) struct ExchangeParams<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) work: Work,
     pub(crate) account: CallAccount<'a>,
+    pub(crate) background: BackgroundWork<'a>,
 }
 
 /// Runs one call on a worker that has its code loaded, until it ends in any way.
 pub(crate) async fn drive(
     link: &Link,
     buffers: &mut Buffers,
-    ExchangeParams { limits, work, account }: ExchangeParams<'_>,
+    ExchangeParams { limits, work, account, mut background }: ExchangeParams<'_>,
     begin: StartMessage,
     host: &dyn OpHost,
     permit: &mut Permit<'_>,
@@ -61,15 +63,28 @@ pub(crate) async fn drive(
     let mut ledger = CallLedger::new(*limits, work);
     let running = RunningCall { meter: &link.meter, host };
     let ops = Ops::new(host, limits, account);
-    let done = exchange(link, buffers, begin, (host, ops), permit, &mut ledger).await;
+    let done = exchange(link, buffers, begin, (host, ops, &mut background), permit, &mut ledger).await;
     let mut report = running.ended();
     // The call may have run before its turn.
     report.wall = sent_ahead.map_or(report.wall, |since| since.elapsed());
     // Bytes after the answer belong to the next call, if one was sent ahead.
     let is_silent = buffers.is_drained() || link.pipeline.len() > 0;
-    let ended = ExchangeEnd::of(done, &report, ledger.ops(), is_silent && buffers.is_sent());
-    host.used(Duration::from_micros(ended.spent.cpu_us));
-    ended
+    let (is_refused, done) = match done {
+        Ok(Ended::Refused(outcome, spent)) => (true, Ok((outcome, spent))),
+        Ok(Ended::Done(outcome, spent)) => (false, Ok((outcome, spent))),
+        Err(interruption) => (false, Err(interruption)),
+    };
+    // A worker whose work was refused still does it.
+    let ended = ExchangeEnd::of(done, &report, ledger.ops(), is_silent && buffers.is_sent() && !is_refused);
+    host.used(Duration::from_micros(ended.spent.cpu_us.saturating_sub(background.reported_us())));
+    ended.after(background.take_answer(), is_refused)
+}
+
+/// The end of an exchange.
+enum Ended {
+    Done(Outcome, Spent),
+    /// The call has more work to do after this answer, but there is no place for it.
+    Refused(Outcome, Spent),
 }
 
 /// A running call. Reports its usage to its host even if the call's future is dropped.
@@ -94,11 +109,12 @@ async fn exchange(
     link: &Link,
     buffers: &mut Buffers,
     begin: StartMessage,
-    (host, mut ops): (&dyn OpHost, Ops<'_>),
+    (host, mut ops, background): (&dyn OpHost, Ops<'_>, &mut BackgroundWork<'_>),
     permit: &mut Permit<'_>,
     ledger: &mut CallLedger,
-) -> Result<(Outcome, Spent), Interruption> {
+) -> Result<Ended, Interruption> {
     let stream = &link.stream;
+    let since = if let StartMessage::SentAhead(since) = &begin { *since } else { Instant::now() };
     match begin {
         StartMessage::Now(call) => {
             buffers.put(&call)?;
@@ -136,10 +152,20 @@ async fn exchange(
                 Step::Decline if link.pipeline.decline() => {}
                 Step::Decline => return Err(Breach::Protocol("a declined call that was not sent").into()),
                 Step::Drop => {}
+                Step::Answer(outcome, claim) => {
+                    close(link, buffers, permit)?;
+                    let wall_us = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    let spent = Spent { cpu_us: claim.cpu_us.min(wall_us), wall_us, heap_bytes: claim.heap_bytes, ops: ledger.ops() };
+                    if !background.begin(&outcome, spent.cpu_us) {
+                        return Ok(Ended::Refused(outcome, claim));
+                    }
+                    host.used(Duration::from_micros(spent.cpu_us));
+                    host.answered(outcome, spent);
+                }
                 Step::Done(outcome, claim) => {
                     // Ops that the handler did not wait for get one chance to complete.
                     while ops.next().now_or_never().flatten().is_some() {}
-                    return Ok((outcome, claim));
+                    return Ok(Ended::Done(outcome, claim));
                 }
             }
         }

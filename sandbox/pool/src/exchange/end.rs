@@ -5,7 +5,7 @@ use std::io;
 
 use tollhouse_protocol::{LoadFault, Loaded, Outcome, Problem, Spent, StopReason, frame::FrameError};
 
-use crate::{budget::BudgetReport, call_account::Breach};
+use crate::{background::BackgroundEnd, budget::BudgetReport, call_account::Breach};
 
 /// Proof that a call ended normally, so that its worker can serve another.
 ///
@@ -21,19 +21,27 @@ pub(crate) struct ExchangeEnd {
     pub(crate) outcome: Outcome,
     pub(crate) spent: Spent,
     pub(crate) clean: Option<CleanEnd>,
+    /// The answer before the end, if the call went on after it.
+    pub(crate) answer: Option<Outcome>,
+    /// Whether the work after the answer in `outcome` was not done.
+    pub(crate) is_refused: bool,
 }
 
 impl ExchangeEnd {
     /// Compares the worker's answer, if any, with the measurements in `report`. `is_quiet` means that
     /// nothing of this call is left to read or write.
     pub(super) fn of(done: Result<(Outcome, Spent), Interruption>, report: &BudgetReport, ops: u64, is_quiet: bool) -> Self {
-        let stopped = |reason| Self { outcome: Outcome::Stopped(reason), spent: checked_spent(report, Spent::default(), ops), clean: None };
+        let stopped = |reason| {
+            let spent = checked_spent(report, Spent::default(), ops);
+            Self { outcome: Outcome::Stopped(reason), spent, clean: None, answer: None, is_refused: false }
+        };
         match (done, report.verdict.clone()) {
             (_, Some(verdict)) => stopped(verdict),
             (Ok((outcome, claim)), None) => {
                 let is_clean = report.within && is_quiet && !matches!(outcome, Outcome::Stopped(_));
                 let outcome = mismatch_if_unlisted(outcome);
-                Self { outcome, spent: checked_spent(report, claim, ops), clean: is_clean.then_some(CleanEnd(())) }
+                let (spent, clean) = (checked_spent(report, claim, ops), is_clean.then_some(CleanEnd(())));
+                Self { outcome, spent, clean, answer: None, is_refused: false }
             }
             (Err(interruption), None) => stopped(interruption.reason()),
         }
@@ -41,7 +49,22 @@ impl ExchangeEnd {
 
     #[cfg(test)]
     pub(crate) fn crashed() -> Self {
-        Self { outcome: Outcome::Stopped(StopReason::Crashed), spent: Spent::default(), clean: None }
+        let outcome = Outcome::Stopped(StopReason::Crashed);
+        Self { outcome, spent: Spent::default(), clean: None, answer: None, is_refused: false }
+    }
+
+    /// Adds the answer before the end, and whether the work after an answer was refused.
+    pub(super) fn after(self, answer: Option<Outcome>, is_refused: bool) -> Self {
+        Self { answer, is_refused, ..self }
+    }
+
+    /// Splits the end into the call's answer and the end of the work after it.
+    pub(crate) fn into_answer(self) -> (Outcome, Option<BackgroundEnd>) {
+        match (self.answer, self.outcome) {
+            (None, outcome) => (outcome, self.is_refused.then_some(BackgroundEnd::Refused)),
+            (Some(answer), Outcome::Stopped(reason)) => (answer, Some(BackgroundEnd::Stopped(reason))),
+            (Some(answer), _) => (answer, Some(BackgroundEnd::Done)),
+        }
     }
 
     /// Replaces the outcome with the reason that the worker's exit status gives.

@@ -1,3 +1,4 @@
+mod background;
 mod ends;
 mod in_flight;
 mod quantum;
@@ -25,6 +26,7 @@ use tollhouse_protocol::{
 
 use super::*;
 use crate::{
+    background::Background,
     breaker::BreakerRules,
     budget::Budget,
     flow::FlowControl,
@@ -60,6 +62,8 @@ struct Host {
     logged: Mutex<Vec<String>>,
     requested: Mutex<Vec<OpRequest>>,
     started: AtomicBool,
+    answers: Mutex<Vec<(Outcome, Spent)>>,
+    used: Mutex<Duration>,
     /// Size of each answer in bytes. No answer if 0.
     answer_bytes: usize,
 }
@@ -87,7 +91,13 @@ impl OpHost for Host {
         self.logged.lock().unwrap().push(message.message);
     }
 
-    fn used(&self, _: Duration) {}
+    fn answered(&self, outcome: Outcome, spent: Spent) {
+        self.answers.lock().unwrap().push((outcome, spent));
+    }
+
+    fn used(&self, cpu: Duration) {
+        *self.used.lock().unwrap() += cpu;
+    }
 }
 
 /// A link to a worker that takes two calls ahead.
@@ -134,8 +144,13 @@ fn begin() -> StartMessage {
     }))
 }
 
+/// Returns places for work after an answer: one for each endpoint.
+fn places() -> &'static Background {
+    Box::leak(Box::new(Background::new(32)))
+}
+
 fn params<'a>(limits: &'a Limits, flow: &'a FlowControl) -> ExchangeParams<'a> {
-    ExchangeParams { limits, work: Work::Handle, account: flow.account("a") }
+    ExchangeParams { limits, work: Work::Handle, account: flow.account("a"), background: places().of_call("a", "x") }
 }
 
 fn done(body: &[u8]) -> ToHost {
@@ -198,7 +213,7 @@ async fn load(answer: &[ToHost]) -> Result<Loaded, LoadFault> {
 }
 
 fn loaded() -> ToHost {
-    ToHost::Loaded(Ok(Loaded { checked: Checked { source: Bytes::new() }, spent: Spent::default() }))
+    ToHost::Loaded(Ok(Loaded { checked: Checked { source: Bytes::new(), scheduled: false }, spent: Spent::default() }))
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ fn lease(core: &Arc<Core>) -> (WorkerLease<'_>, Arc<Process>, UnixStream) {
 
 /// Returns the proof that a worker has once its bundle is loaded.
 async fn proof(lease: &mut WorkerLease<'_>, theirs: &mut UnixStream) -> CleanEnd {
-    let checked = Checked { source: Bytes::new() };
+    let checked = Checked { source: Bytes::new(), scheduled: false };
     let mut answer = Vec::new();
     frame::encode(&ToHost::Loaded(Ok(Loaded { checked, spent: Spent::default() })), &mut answer).unwrap();
     theirs.write_all(&answer).await.unwrap();

@@ -4,7 +4,10 @@ use bytes::Bytes;
 use deno_core::{OpState, op2};
 use tollhouse_protocol::{LoadError, Outcome, ReplyBody, Thrown, ToolReply};
 
-use crate::{call_state::CallState, stack::position};
+use crate::{
+    call_state::{CallState, Exports},
+    stack::position,
+};
 
 /// Ends the call with a JSON value.
 #[op2(fast)]
@@ -33,10 +36,16 @@ pub(super) fn op_threw(state: &mut OpState, #[string] message: String, #[string]
     CallState::of(state).end(Outcome::Threw(Thrown { message, stack }));
 }
 
-/// Ends the load: the module has a handler.
+/// Ends the load: the module has a handler. `scheduled`: whether it also exports that function.
 #[op2(fast)]
-pub(super) fn op_loaded(state: &mut OpState) {
-    CallState::of(state).loaded(Ok(()));
+pub(super) fn op_loaded(state: &mut OpState, scheduled: bool) {
+    CallState::of(state).loaded(Ok(Exports { scheduled }));
+}
+
+/// Records whether the call waits for work with `ctx.waitUntil`.
+#[op2(fast)]
+pub(super) fn op_background_work(state: &mut OpState, has_some: bool) {
+    CallState::of(state).set_background_work(has_some);
 }
 
 /// Ends the load: the module threw, or has no handler.

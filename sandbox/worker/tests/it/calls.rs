@@ -450,7 +450,7 @@ fn missing_node_globals_report_their_replacement() {
         ("alert('a');", "no page"),
         ("return ctx.fetch('https://example.com');", "ctx.httpGetJson"),
         ("return ctx.env.get('A');", "ctx.env[\"NAME\"]"),
-        ("ctx.waitUntil(Promise.resolve());", "before the handler returns"),
+        ("waitUntil(Promise.resolve());", "ctx.waitUntil(promise)"),
         ("await ctx.kv.put('a', 1);", "the methods of `ctx.kv` are `get`, `set`, `delete`, `list` and `atomic`"),
         ("const { kv } = ctx; await kv.getWithMetadata('a');", "`get`, `set`"),
         ("await ctx.files.get('a');", "the methods of `ctx.files` are `read`, `readText`, `readJson`, `write`, `delete` and `list`"),

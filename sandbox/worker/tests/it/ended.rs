@@ -22,7 +22,7 @@ export default async (req, ctx) => {
     'a function of before': () => get('a'), 'files.read': () => old.files.read('a'), 'files.readText': () => old.files.readText('a'),
     'files.readJson': () => old.files.readJson('a'), 'files.write': () => old.files.write('a', 'b'), 'files.delete': () => old.files.delete('a'),
     'files.list': () => old.files.list(), 'httpGetJson': () => old.httpGetJson('https://example.com/'), 'charge': () => old.charge('0.09'),
-    'progress': () => old.progress('half', 0.5), 'log': () => old.log('a'), 'log.error': () => old.log.error('a'), 'its log': () => kept.log('a'),
+    'progress': () => old.progress('half', 0.5), 'waitUntil': () => old.waitUntil(null), 'log': () => old.log('a'), 'log.error': () => old.log.error('a'), 'its log': () => kept.log('a'),
     'log.debug': () => old.log.debug('a'), 'log.info': () => old.log.info('a'), 'log.warn': () => old.log.warn('a'),
     'env': () => old.env, 'env before': () => env.KEY,
   })) {
@@ -39,7 +39,7 @@ fn every_member_of_the_ctx_of_an_ended_call_rejects() {
     assert_eq!(worker.json(&Value::Null), json!("kept"));
     let body = worker.json(&Value::Null);
     let body = body.as_object().unwrap();
-    assert_eq!(body.len(), 29);
+    assert_eq!(body.len(), 30);
     assert!(body.values().all(|message| message == "ToolError call_ended: true"), "{body:?}");
     assert_eq!((worker.ops.len(), worker.messages.len()), (0, 0));
     assert_eq!(worker.logs.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["of this call"]);

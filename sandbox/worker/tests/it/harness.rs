@@ -44,6 +44,8 @@ pub struct Worker {
     pub logs: Vec<LogLine>,
     /// Progress messages of the last call.
     pub messages: Vec<ProgressMessage>,
+    /// Answers of the last call before its end.
+    pub answers: Vec<Outcome>,
     /// Highest number of concurrent ops of the last call, without timers.
     pub max_in_flight: usize,
     pub waits: usize,
@@ -103,6 +105,7 @@ impl Worker {
             ops: Vec::new(),
             logs: Vec::new(),
             messages: Vec::new(),
+            answers: Vec::new(),
             max_in_flight: 0,
             waits: 0,
             peak: None,
@@ -196,6 +199,7 @@ impl Worker {
         self.ops.clear();
         self.logs.clear();
         self.messages.clear();
+        self.answers.clear();
         self.max_in_flight = 0;
         self.waits = 0;
         let head = serde_json::json!({
@@ -244,6 +248,7 @@ impl Worker {
                         self.answer(op, &request);
                     }
                 }
+                Some(ToHost::Answered { outcome, .. }) => self.answers.push(outcome),
                 Some(ToHost::Done { outcome, spent }) => return CallEnd { outcome, spent },
                 None => return self.end_from_exit_status(),
                 other => panic!("during a call, the worker sent {other:?} (exit {:?})", self.child.try_wait()),

@@ -49,6 +49,7 @@ fn unknown_option_is_a_type_error_that_lists_known_ones_and_nothing_is_sent() {
         ("ctx.charge('0.01', { currency: 'EUR' })", "ctx.charge takes only an amount in dollars, and no options"),
         ("ctx.charge('0.01', 'EUR')", "ctx.charge takes only an amount in dollars, and no options"),
         ("ctx.progress('half', 0.5, { to: 'caller' })", "ctx.progress has no options"),
+        ("ctx.waitUntil(null, { timeoutMs: 5 })", "ctx.waitUntil has no options"),
         // Surplus arguments.
         (
             "ctx.httpGetJson('https://a.example/', { timeoutMs: 5 }, { headers: {} })",

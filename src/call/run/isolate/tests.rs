@@ -1,4 +1,4 @@
-use std::sync::OnceLock;
+use std::{sync::OnceLock, time::Duration};
 
 use tokio::sync::mpsc;
 use tollhouse_base::{
@@ -6,11 +6,14 @@ use tollhouse_base::{
     cpu_share::CpuShares,
     id::{CallId, ReceiptId},
 };
+use tollhouse_pool::OpHost;
+use tollhouse_protocol::{LogLine, OpRequest};
 use tollhouse_tool::MicroUsd;
 
 use super::*;
 use crate::{
     Input,
+    run::sandboxed::HOST_WORK,
     tests::{Fixture, head},
 };
 
@@ -190,6 +193,7 @@ async fn worker_messages_reach_the_caller_the_owner_and_the_cpu_turn() {
     let (progress, mut output) = mpsc::channel(4);
     let task = Task {
         live: &live,
+        work: Work::Handle,
         by: CalledBy::Anyone,
         price: MicroUsd::ZERO,
         call: CallId::generate(),
@@ -216,7 +220,8 @@ async fn worker_messages_reach_the_caller_the_owner_and_the_cpu_turn() {
     };
     let scratch = DryRunStore::new(&Clock::fixed(Timestamp(0)));
     let ops = Ops::new(grants, Arc::clone(&fixture.services)).with_dry_run(Arc::clone(&scratch));
-    let hearing = CallListener { ops: &ops, task: &task };
+    let ops = Arc::new(ops);
+    let hearing = CallListener::new(Arc::clone(&ops), task.acceptance(), turn.meter(), Arc::clone(task.charge));
     hearing.started();
     assert!(matches!(output.try_recv(), Ok(Progress::Accepted { receipt: output, .. }) if output == receipt));
     hearing.used(Duration::from_millis(3));
@@ -224,6 +229,9 @@ async fn worker_messages_reach_the_caller_the_owner_and_the_cpu_turn() {
     assert_eq!(turn.total(), Duration::from_millis(7));
     hearing.log(LogLine { level: tollhouse_protocol::LogLevel::Info, message: "a line".to_owned(), fields: String::new() });
     assert_eq!(turn.total(), Duration::from_millis(7) + HOST_WORK, "what the host does for it counts too");
+    hearing.answered(Outcome::Stopped(StopReason::Deadlock), tollhouse_protocol::Spent::default());
+    let charge = OpRequest::Charge { call: task.call.to_string(), usd: "0".to_owned() };
+    assert!(hearing.op(charge).await.is_err());
     assert!(matches!(log_error(&ops, CallError::Misbehaved("it said `teapot`".to_owned())), CallError::Misbehaved(_)));
     let log = scratch.take_log();
     assert!(log.last().is_some_and(|line| line.message.contains("it said `teapot`")), "{log:?}");

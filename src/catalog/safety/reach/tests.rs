@@ -91,13 +91,13 @@ fn code_from_strings_is_found() {
 
 #[test]
 fn habits_from_workers_are_found() {
-    use WorkersHabit::{Binding, ThirdParameter, WaitUntil};
+    use WorkersHabit::{Binding, ThirdParameter};
     for (source, habits) in [
-        ("export default async (req, env, ctx) => {\n  ctx.waitUntil(work());\n};", vec![(ThirdParameter, 1), (WaitUntil, 2)]),
-        ("export default async function main(req: Req<A, B>, env, c) { c?.waitUntil(1); }", vec![(ThirdParameter, 1), (WaitUntil, 1)]),
+        ("export default async (req, env, ctx) => {\n  ctx.waitUntil(work());\n};", vec![(ThirdParameter, 1)]),
+        ("export default async function main(req: Req<A, B>, env, c) { c?.waitUntil(1); }", vec![(ThirdParameter, 1)]),
         ("export default function (\n  req,\n  env,\n  { waitUntil },\n) { waitUntil(1); }", vec![(ThirdParameter, 4)]),
-        ("export default (req, ctx) => ctx.waitUntil(1);", vec![(WaitUntil, 1)]),
-        ("const main = (req, ctx) => ctx.waitUntil(1);\nexport default main;", vec![(WaitUntil, 1)]),
+        ("export default (req, ctx) => ctx.waitUntil(1);", vec![]),
+        ("const main = (req, ctx) => ctx.waitUntil(1);\nexport default main;", vec![]),
         ("export default (req, ctx,) => other.ctx.waitUntil(ctx.kv);", vec![]),
         ("export default ({ input, body, url }, { kv, log, env }) => kv.get('ctx.waitUntil');", vec![]),
         ("export default wrap(schema, options, (req, ctx) => 1);", vec![]),

@@ -15,8 +15,19 @@ use crate::{Fields, pages::owner_pages::source_text, word};
 const EXTRA_FIELDS: [&str; 5] = ["slug", "paused", "input", "attested", "note"];
 
 /// Fields of an upload that a change may contain.
-const CHANGEABLE: [&str; 10] =
-    ["title", "description", "priceUsd", "maxPriceUsd", "tags", "handler", "inputSchema", "outputSchema", "capabilities", "allowedHosts"];
+const CHANGEABLE: [&str; 11] = [
+    "title",
+    "description",
+    "priceUsd",
+    "maxPriceUsd",
+    "tags",
+    "handler",
+    "inputSchema",
+    "outputSchema",
+    "capabilities",
+    "allowedHosts",
+    "schedules",
+];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ToolDraft(BTreeMap<&'static str, String>);
@@ -50,6 +61,7 @@ impl ToolDraft {
             ("outputSchema", pretty(&common.output_schema.0)),
             ("capabilities", set(&common.capabilities, &tool.requested_capabilities)),
             ("allowedHosts", hosts.join("\n")),
+            ("schedules", tool.schedules.join("\n")),
         ];
         Self(texts.into_iter().map(|(name, text)| (name, carried(&text))).collect())
     }
@@ -141,7 +153,7 @@ impl ToolDraft {
         for (name, absent) in [("priceUsd", None), ("maxPriceUsd", Some(json!(0)))] {
             members.extend(price(self.get(name), absent, name, &mut problems).map(|price| (name.to_owned(), price)));
         }
-        for name in ["tags", "allowedHosts"] {
+        for name in ["tags", "allowedHosts", "schedules"] {
             members.insert(name.to_owned(), self.lines(name).collect());
         }
         for name in ["inputSchema", "outputSchema"] {

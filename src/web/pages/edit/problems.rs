@@ -9,7 +9,7 @@ use tollhouse_tool::finding::{Finding, Severity};
 use crate::{line, words};
 
 /// The fields of a tool: name in the form, and label.
-pub(super) const FIELDS: [(&str, &str); 11] = [
+pub(super) const FIELDS: [(&str, &str); 12] = [
     ("title", "Title"),
     ("description", "Description"),
     ("priceUsd", "Price"),
@@ -21,6 +21,7 @@ pub(super) const FIELDS: [(&str, &str); 11] = [
     ("outputSchema", "Output schema"),
     ("capabilities", "Capabilities"),
     ("allowedHosts", "Hosts"),
+    ("schedules", "Schedules"),
 ];
 
 /// A problem with an upload or a run.
