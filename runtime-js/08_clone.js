@@ -1,4 +1,4 @@
-// structuredClone: plain data, Map, Set, Date, RegExp, errors, buffers and views, with cycles.
+// structuredClone: plain data, Map, Set, Date, RegExp, errors, keys, buffers and views, with cycles.
 "use strict";
 
 ((parts) => {
@@ -88,6 +88,8 @@
     if (ArrayIsArray(value)) return copyArray(value, state);
     if (ArrayBufferIsView(value)) return copyView(value, state);
     if (isRealError(value)) return isError(value) && parts.isDOMException(value) ? copyException(value, state) : copyError(value, state);
+    const key = parts.keySlots(value);
+    if (key !== undefined) return copyKey(value, key, state);
     if (isPlatformObject(value)) refuse("a value of this kind");
     const name = kindOf(value);
     const copied = name === undefined ? undefined : KINDS[name];
@@ -251,6 +253,13 @@
     const View = isData ? P.DataView : VIEWS[name];
     const make = () => new View(resolve(buffer), offset, length);
     const result = isMoved(buffer) ? new Moved(make) : make();
+    state.seen.set(value, result);
+    return result;
+  }
+
+  /** The state of a key never changes, so its copies share it. */
+  function copyKey(value, slots, state) {
+    const result = parts.makeKey(slots);
     state.seen.set(value, result);
     return result;
   }

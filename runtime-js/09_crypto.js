@@ -1,40 +1,18 @@
-// crypto: random values and digests, without keys and ciphers. Also Math.random from the same
+// crypto: random values; the algorithms are in 09_crypto_subtle.js. Also Math.random from the same
 // source, because the engine's own generator would continue from a seed that all forked workers
 // share.
 "use strict";
 
 ((parts) => {
-  const { DOMException, QuotaExceededError, construct, defineGlobal, defineInterface, domString, ops, refuseConstruction } = parts;
-  const { ArrayBufferIsView, ObjectDefineProperty, StringPrototypeToUpperCase, TypeError, TypedArrayPrototypeGetBuffer,
-    TypedArrayPrototypeGetSymbolToStringTag, Uint32Array, Uint8Array } = parts.primordials;
+  const { DOMException, QuotaExceededError, construct, defineGlobal, defineInterface, ops, refuseConstruction } = parts;
+  const { ArrayBufferIsView, ObjectDefineProperty, TypeError, TypedArrayPrototypeGetBuffer, TypedArrayPrototypeGetSymbolToStringTag,
+    Uint32Array, Uint8Array } = parts.primordials;
 
   const INTEGERS = { __proto__: null, Int8Array: 1, Uint8Array: 1, Uint8ClampedArray: 1, Int16Array: 1, Uint16Array: 1, Int32Array: 1,
     Uint32Array: 1, BigInt64Array: 1, BigUint64Array: 1 };
-  const DIGESTS = { __proto__: null, "SHA-1": 1, "SHA-256": 256, "SHA-384": 384, "SHA-512": 512 };
 
   /** Maximum length of one request, as the standard says. */
   const RANDOM_BYTES = 65536;
-
-  class SubtleCrypto {
-    #own;
-    constructor() {
-      refuseConstruction(arguments[0], "use `crypto.subtle`");
-    }
-    async digest(algorithm, data) {
-      this.#own;
-      const isObject = (typeof algorithm === "object" && algorithm !== null) || typeof algorithm === "function";
-      const given = isObject ? algorithm.name : algorithm;
-      if (isObject && given === undefined) throw new TypeError("the algorithm must have a name");
-      const name = domString(given);
-      const digest = DIGESTS[StringPrototypeToUpperCase(name)];
-      if (digest === undefined) throw new DOMException(`the digest \`${name}\` is not available`, "NotSupportedError");
-      const bytes = parts.bytesOf(data);
-      if (bytes === undefined) throw new TypeError("the data to digest must be an ArrayBuffer or a view of one");
-      return TypedArrayPrototypeGetBuffer(ops.op_digest(digest, bytes));
-    }
-  }
-
-  const subtle = construct(SubtleCrypto);
 
   class Crypto {
     #own;
@@ -43,7 +21,7 @@
     }
     get subtle() {
       this.#own;
-      return subtle;
+      return parts.subtle;
     }
     getRandomValues(array) {
       this.#own;
@@ -85,7 +63,6 @@
   };
   ObjectDefineProperty(Math, "random", { __proto__: null, value: math.random, writable: true, enumerable: false, configurable: true });
 
-  defineInterface(SubtleCrypto);
   defineInterface(Crypto);
   defineGlobal("crypto", construct(Crypto));
 })(globalThis.__tollhouse);

@@ -13,7 +13,7 @@
   const PAGE = "a handler has no page; use `ctx.kv` and `ctx.files` to store data";
   const BYTES = "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`";
   const KEYS =
-    "`crypto.subtle` has only `digest`: bundle a package for the rest, for example `@noble/hashes` for HMAC and `@noble/curves` for signatures";
+    "`crypto.subtle.verify` compares signatures in constant time; for an algorithm that `crypto.subtle` lacks, bundle a package, for example `@noble/curves`";
   const FORMS =
     "send URLSearchParams, a string or bytes; if a package only compares with it, add `Object.assign(globalThis, { FormData: class {} })`";
   const STRINGS =

@@ -1202,8 +1202,8 @@ declare function btoa(data: string): string;
 /**
  * Copies a value deeply.
  *
- * Copies plain data, `Map`, `Set`, `Date`, `RegExp`, errors, `DOMException`, buffers and their
- * views, with cycles. `transfer`: buffers to move instead of copying them. Throws a `DOMException`
+ * Copies plain data, `Map`, `Set`, `Date`, `RegExp`, errors, `DOMException`, `CryptoKey`, buffers and
+ * their views, with cycles. `transfer`: buffers to move instead of copying them. Throws a `DOMException`
  * (`DataCloneError`) for other values; no buffer is moved then.
  *
  * @example
@@ -1214,10 +1214,8 @@ declare function btoa(data: string): string;
 declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T;
 
 /**
- * Random values and digests.
- *
- * Keys, signatures and ciphers are not available: bundle a package, for example `@noble/hashes` for
- * HMAC.
+ * Random values, and the algorithms of the
+ * [Web Cryptography API](https://www.w3.org/TR/webcrypto-2/).
  *
  * @example
  * ```ts
@@ -1246,32 +1244,267 @@ interface Crypto {
   >(array: T): T;
   /** Returns a random UUID (version 4). */
   randomUUID(): `${string}-${string}-${string}-${string}-${string}`;
-  /** Digests. */
+  /** Keys, signatures, ciphers and digests. */
   readonly subtle: SubtleCrypto;
 }
 /**
- * Digests.
+ * A use that a key permits.
  *
  * @example
  * ```ts
- * const digest = await crypto.subtle.digest("SHA-512", new Uint8Array([1, 2, 3]));
+ * const usages: ToolKeyUsage[] = ["sign", "verify"];
+ * ```
+ */
+type ToolKeyUsage = "encrypt" | "decrypt" | "sign" | "verify" | "deriveKey" | "deriveBits" | "wrapKey" | "unwrapKey";
+/**
+ * A format of keys: the bytes of a secret or public key, the DER of a public or private key, or a JWK.
+ *
+ * @example
+ * ```ts
+ * const format: ToolKeyFormat = "pkcs8";
+ * ```
+ */
+type ToolKeyFormat = "raw" | "spki" | "pkcs8" | "jwk";
+/**
+ * An algorithm of `crypto.subtle` with its parameters.
+ *
+ * | name | for |
+ * |---|---|
+ * | `HMAC`, `Ed25519`, `ECDSA`, `RSA-PSS`, `RSASSA-PKCS1-v1_5` | signatures |
+ * | `AES-GCM`, `AES-CBC`, `AES-CTR`, `RSA-OAEP` | encryption, wrapped keys |
+ * | `AES-KW` | wrapped keys |
+ * | `ECDH`, `X25519`, `HKDF`, `PBKDF2` | derived bits and keys |
+ *
+ * @example
+ * ```ts
+ * const algorithm: ToolAlgorithm = { name: "AES-GCM", iv: crypto.getRandomValues(new Uint8Array(12)) };
+ * ```
+ */
+interface ToolAlgorithm {
+  /** The name, in capitals or not. */
+  name: string;
+  /** The hash function: `SHA-1`, `SHA-256`, `SHA-384` or `SHA-512`. */
+  hash?: string | { name: string };
+  /** For AES and HMAC: the bits of the key. For `AES-CTR`: the bits of the counter. */
+  length?: number;
+  /** For `ECDSA` and `ECDH`: `P-256`, `P-384` or `P-521`. */
+  namedCurve?: string;
+  /** For RSA: the bits of a new key, from 1,024 to 8,192. */
+  modulusLength?: number;
+  /** For RSA: the exponent of a new key, usually `new Uint8Array([1, 0, 1])`. */
+  publicExponent?: Uint8Array;
+  /** For `RSA-PSS`: the bytes of the salt. */
+  saltLength?: number;
+  /** For `AES-GCM` and `AES-CBC`: the initialization vector. Use it once per key. */
+  iv?: ToolBytes;
+  /** For `AES-GCM`: data that are not encrypted, but protected by the tag. */
+  additionalData?: ToolBytes;
+  /** For `AES-GCM`: the bits of the tag. Default: 128. */
+  tagLength?: number;
+  /** For `AES-CTR`: the first block of the counter, 16 bytes. */
+  counter?: ToolBytes;
+  /** For `RSA-OAEP`: a label that decryption must repeat. */
+  label?: ToolBytes;
+  /** For `ECDH` and `X25519`: the other party's public key. */
+  public?: CryptoKey;
+  /** For `HKDF` and `PBKDF2`: the salt. */
+  salt?: ToolBytes;
+  /** For `HKDF`: the purpose of the bits. */
+  info?: ToolBytes;
+  /** For `PBKDF2`: the number of iterations, which count as processor time. */
+  iterations?: number;
+}
+/**
+ * The algorithm of a key.
+ *
+ * @example
+ * ```ts
+ * const key = await crypto.subtle.generateKey({ name: "AES-GCM", length: 256 }, true, ["encrypt"]);
+ * const algorithm: ToolKeyAlgorithm = key.algorithm;
+ * ```
+ */
+interface ToolKeyAlgorithm {
+  /** The name. */
+  name: string;
+  /** For HMAC and RSA: the hash function. */
+  hash?: { name: string };
+  /** For AES and HMAC: the bits of the key. */
+  length?: number;
+  /** For `ECDSA` and `ECDH`: the curve. */
+  namedCurve?: string;
+  /** For RSA: the bits of the modulus. */
+  modulusLength?: number;
+  /** For RSA: the exponent. */
+  publicExponent?: Uint8Array;
+}
+/**
+ * A key of `crypto.subtle`. `structuredClone` copies it.
+ *
+ * @example
+ * ```ts
+ * const secret = new TextEncoder().encode(ctx.env["WEBHOOK_SECRET"]);
+ * const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+ * ctx.log.info(key.type);
+ * ```
+ */
+interface CryptoKey {
+  /** Whether the key is secret, or which part of a pair it is. */
+  readonly type: "secret" | "public" | "private";
+  /** Whether `exportKey` and `wrapKey` accept the key. */
+  readonly extractable: boolean;
+  /** The algorithm for which the key is. */
+  readonly algorithm: ToolKeyAlgorithm;
+  /** The uses that the key permits. */
+  readonly usages: ToolKeyUsage[];
+}
+/**
+ * A private key with its public key.
+ *
+ * @example
+ * ```ts
+ * const pair: CryptoKeyPair = await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"]);
+ * ```
+ */
+interface CryptoKeyPair {
+  /** The private key. */
+  privateKey: CryptoKey;
+  /** The public key, which is always extractable. */
+  publicKey: CryptoKey;
+}
+/**
+ * A key as JSON ([RFC 7517](https://www.rfc-editor.org/rfc/rfc7517)). Its numbers are base64url.
+ *
+ * @example
+ * ```ts
+ * const jwk: JsonWebKey = JSON.parse(ctx.env["SIGNING_KEY"] ?? "{}");
+ * const key = await crypto.subtle.importKey("jwk", jwk, { name: "ECDSA", namedCurve: "P-256" }, false, ["sign"]);
+ * ```
+ */
+interface JsonWebKey {
+  /** The type: `oct`, `RSA`, `EC` or `OKP`. */
+  kty?: string;
+  /** The algorithm, for example `ES256`. */
+  alg?: string;
+  /** `sig` or `enc`. */
+  use?: string;
+  /** The uses that the key permits. */
+  key_ops?: string[];
+  /** Whether the key is extractable. */
+  ext?: boolean;
+  /** A secret key. */
+  k?: string;
+  /** The curve. */
+  crv?: string;
+  /** The first coordinate of a point. */
+  x?: string;
+  /** The second coordinate of a point. */
+  y?: string;
+  /** The private key, or the private exponent of RSA. */
+  d?: string;
+  /** The modulus of RSA. */
+  n?: string;
+  /** The public exponent of RSA. */
+  e?: string;
+  /** The first prime of RSA. */
+  p?: string;
+  /** The second prime of RSA. */
+  q?: string;
+  /** `d` modulo `p - 1`. */
+  dp?: string;
+  /** `d` modulo `q - 1`. */
+  dq?: string;
+  /** The inverse of `q` modulo `p`. */
+  qi?: string;
+}
+/**
+ * Keys, signatures, ciphers and digests.
+ *
+ * All methods compute before they return their promise, and count as processor time. They reject
+ * with a `TypeError` or a `DOMException`: `NotSupportedError` for an algorithm, `SyntaxError` for
+ * usages, `DataError` for a key, `InvalidAccessError` for a key with another use, and
+ * `OperationError`.
+ *
+ * @example
+ * ```ts
+ * const { subtle } = crypto;
+ * const text = new TextEncoder().encode("text");
+ * const key = await subtle.generateKey({ name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
+ * const signature = await subtle.sign("HMAC", key, text);
+ * const isValid = await subtle.verify("HMAC", key, signature, text);
  * ```
  */
 interface SubtleCrypto {
-  /**
-   * Hashes bytes with `SHA-1`, `SHA-256`, `SHA-384` or `SHA-512`.
-   *
-   * Rejects with a `DOMException` (`NotSupportedError`) for another algorithm.
-   */
+  /** Hashes bytes with `SHA-1`, `SHA-256`, `SHA-384` or `SHA-512`. */
   digest(algorithm: string | { name: string }, data: ToolBytes): Promise<ArrayBuffer>;
+  /** Signs data with a secret or private key that has the usage `sign`. */
+  sign(algorithm: string | ToolAlgorithm, key: CryptoKey, data: ToolBytes): Promise<ArrayBuffer>;
+  /** Returns whether a signature is valid, in constant time. The key has the usage `verify`. */
+  verify(algorithm: string | ToolAlgorithm, key: CryptoKey, signature: ToolBytes, data: ToolBytes): Promise<boolean>;
+  /** Encrypts data. The key has the usage `encrypt`. With AES-GCM, the tag follows the data. */
+  encrypt(algorithm: string | ToolAlgorithm, key: CryptoKey, data: ToolBytes): Promise<ArrayBuffer>;
+  /** Decrypts data. The key has the usage `decrypt`. */
+  decrypt(algorithm: string | ToolAlgorithm, key: CryptoKey, data: ToolBytes): Promise<ArrayBuffer>;
+  /** Makes a pair for `Ed25519` or `X25519`. */
+  generateKey(
+    algorithm: "Ed25519" | "X25519" | { name: "Ed25519" | "X25519" },
+    extractable: boolean,
+    usages: readonly ToolKeyUsage[],
+  ): Promise<CryptoKeyPair>;
+  /** Makes a pair for RSA, whose time is long and varies, or for a curve of NIST. */
+  generateKey(
+    algorithm: ToolAlgorithm & ({ modulusLength: number } | { namedCurve: string }),
+    extractable: boolean,
+    usages: readonly ToolKeyUsage[],
+  ): Promise<CryptoKeyPair>;
+  /** Makes a secret key, for AES or HMAC. */
+  generateKey(algorithm: ToolAlgorithm, extractable: boolean, usages: readonly ToolKeyUsage[]): Promise<CryptoKey>;
+  /** Derives bits from a key: their number is a multiple of 8, or null for all of `ECDH` or `X25519`. */
+  deriveBits(algorithm: ToolAlgorithm, key: CryptoKey, length?: number | null): Promise<ArrayBuffer>;
+  /** Derives a key for another algorithm. */
+  deriveKey(
+    algorithm: ToolAlgorithm,
+    key: CryptoKey,
+    derived: string | ToolAlgorithm,
+    extractable: boolean,
+    usages: readonly ToolKeyUsage[],
+  ): Promise<CryptoKey>;
+  /** Reads a key in a format: bytes, or for `jwk` an object. */
+  importKey(
+    format: ToolKeyFormat,
+    data: ToolBytes | JsonWebKey,
+    algorithm: string | ToolAlgorithm,
+    extractable: boolean,
+    usages: readonly ToolKeyUsage[],
+  ): Promise<CryptoKey>;
+  /** Returns a key as a JWK. */
+  exportKey(format: "jwk", key: CryptoKey): Promise<JsonWebKey>;
+  /** Returns the bytes of a key. `raw` is for secret and public keys. */
+  exportKey(format: "raw" | "spki" | "pkcs8", key: CryptoKey): Promise<ArrayBuffer>;
+  /** Exports a key, and encrypts it with another that has the usage `wrapKey`. */
+  wrapKey(format: ToolKeyFormat, key: CryptoKey, wrapping: CryptoKey, algorithm: string | ToolAlgorithm): Promise<ArrayBuffer>;
+  /** Decrypts a key with another that has the usage `unwrapKey`, and imports it. */
+  unwrapKey(
+    format: ToolKeyFormat,
+    wrapped: ToolBytes,
+    unwrapping: CryptoKey,
+    algorithm: string | ToolAlgorithm,
+    unwrapped: string | ToolAlgorithm,
+    extractable: boolean,
+    usages: readonly ToolKeyUsage[],
+  ): Promise<CryptoKey>;
 }
 declare var Crypto: {
   readonly prototype: Crypto;
 };
+declare var CryptoKey: {
+  readonly prototype: CryptoKey;
+  /** Lets TypeScript accept `value instanceof CryptoKey`. */
+  [Symbol.hasInstance](value: unknown): value is CryptoKey;
+};
 declare var SubtleCrypto: {
   readonly prototype: SubtleCrypto;
 };
-/** Random values and digests. */
+/** Random values and cryptography. */
 declare var crypto: Crypto;
 
 /**

@@ -54,6 +54,37 @@ async fn seller() -> (String, String, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
+async fn a_handler_verifies_webhooks_and_signs_tokens_with_its_secrets() {
+    let host = Host::start().await;
+    let source = "const utf8 = (text) => new TextEncoder().encode(text);
+        export default async (req, ctx) => {
+            const hmac = { name: 'HMAC', hash: 'SHA-256' }, ed25519 = { name: 'Ed25519' }, { subtle } = crypto;
+            const key = await subtle.importKey('raw', utf8(ctx.env.WEBHOOK_SECRET), hmac, false, ['verify']);
+            const signer = await subtle.importKey('jwk', JSON.parse(ctx.env.SIGNING_KEY), ed25519, false, ['sign']);
+            const given = Uint8Array.from(req.input.signature.match(/../g), (byte) => parseInt(byte, 16));
+            const signature = new Uint8Array(await subtle.sign(ed25519, signer, utf8(req.input.token)));
+            return { valid: await subtle.verify(hmac, key, given, utf8(req.input.body)), signed: btoa(String.fromCharCode(...signature)) };
+        };";
+    host.publish(&js("webhooks", 0.0, source)).await;
+    // The example of GitHub's documentation, and the key of RFC 8037, appendix A.
+    set(&host, "webhooks", "WEBHOOK_SECRET", "It's a Secret to Everybody", "env").await.is(200);
+    let key = json!({
+        "kty": "OKP",
+        "crv": "Ed25519",
+        "d": "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
+        "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+    });
+    set(&host, "webhooks", "SIGNING_KEY", &key.to_string(), "env").await.is(200);
+    let signature = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+    let token = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc";
+    let signed = "hgyY0il/MGCjP0JzlnLWG1PPOt7+09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr/MuM0KAg==";
+    for (body, valid) in [("Hello, World!", true), ("Hello, World?", false)] {
+        let answer = host.call("webhooks", &json!({ "body": body, "signature": signature, "token": token })).await.is(200).json();
+        assert_eq!(answer, json!({ "valid": valid, "signed": signed }));
+    }
+}
+
+#[tokio::test]
 async fn a_handler_reads_what_its_owner_set_until_it_is_removed() {
     let host = Host::start().await;
     let source = "export default (req, ctx) => ({ length: ctx.env.API_KEY?.length ?? 0, names: Object.keys(ctx.env),

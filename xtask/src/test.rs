@@ -117,6 +117,7 @@ fn host(worker: &Path, clients: &Path) -> Result<Command, Failure> {
         "tollhouse-pace",
         "tollhouse-fair",
         "tollhouse-pool",
+        "tollhouse-webcrypto",
         "tollhouse-fuzz",
         "xtask",
         "tollhouse-bench",

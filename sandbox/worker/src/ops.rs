@@ -14,6 +14,7 @@ mod progress;
 mod text;
 mod timers;
 mod url;
+mod web_crypto;
 
 use deno_core::{Extension, OpDecl, OpState};
 
@@ -68,5 +69,5 @@ fn table() -> Vec<OpDecl> {
         outcome::op_loaded(),
         outcome::op_unloadable(),
     ];
-    host_ops::table().into_iter().chain(own).collect()
+    host_ops::table().into_iter().chain(own).chain(web_crypto::table()).collect()
 }

@@ -298,7 +298,7 @@ impl Worker {
         let ended = {
             let Self { runtime, driver, state, budget, host, .. } = self;
             scope!(scope, runtime);
-            begin_call(scope, driver, start);
+            begin_call(scope, driver, start, None);
             pump(scope, driver, state, budget, host, started)
         };
         (ended, with_call(&self.state, CallState::take_outcome))

@@ -27,13 +27,19 @@ fn fresh(source: &str) -> Tool {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_workers_of_one_zygote_draw_different_random_numbers() {
     let pool = TestPool::start(|_| {}).await;
-    let draw = fresh("export default () => [Math.random(), crypto.randomUUID(), crypto.getRandomValues(new Uint32Array(2)).join()];");
+    let draw = fresh(
+        "export default async () => {
+           const exported = async (algorithm, usages) => { const key = await crypto.subtle.generateKey(algorithm, true, usages); return (await crypto.subtle.exportKey('jwk', key.privateKey ?? key)); };
+           const { k } = await exported({ name: 'AES-GCM', length: 128 }, ['encrypt']), { d } = await exported({ name: 'ECDSA', namedCurve: 'P-256' }, ['sign']);
+           return [Math.random(), crypto.randomUUID(), crypto.getRandomValues(new Uint32Array(2)).join(), k, d, (await exported('Ed25519', ['sign'])).d];
+         };",
+    );
     let mut drawn = HashSet::new();
     for _ in 0..200 {
         let answer = json(pool.call(&draw).await);
         drawn.extend(answer.trim_matches(['[', ']']).split(",\"").map(str::to_owned));
     }
-    assert_eq!(drawn.len(), 600);
+    assert_eq!(drawn.len(), 1_200);
     let totals = pool.pool.status().totals;
     assert!(totals.forked >= 200 && totals.forked == totals.started, "{totals:?}");
     pool.close().await;

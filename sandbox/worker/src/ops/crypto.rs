@@ -22,7 +22,7 @@ pub(super) fn op_uuid() -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Returns the digest with this number, as defined in 09_crypto.js.
+/// Returns the digest with this number, as defined in 09_crypto_algorithms.js.
 #[op2]
 #[buffer]
 pub(super) fn op_digest(#[smi] digest: u32, #[buffer] bytes: &[u8]) -> Vec<u8> {

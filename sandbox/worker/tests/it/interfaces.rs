@@ -66,7 +66,8 @@ fn quota_errors_have_their_amounts() {
 /// Names the interfaces of the tests below, and returns a sample of each by name.
 const SAMPLES: &str = "const samples = { URL: new URL('http://a'), URLSearchParams: new URLSearchParams('a=1'), TextEncoder: new TextEncoder(), TextDecoder: new TextDecoder(), Event: new Event('x'),
        CustomEvent: new CustomEvent('x'), EventTarget: new EventTarget(), AbortSignal: new AbortController().signal, AbortController: new AbortController(),
-       DOMException: new DOMException(), QuotaExceededError: new QuotaExceededError(), Crypto: crypto, SubtleCrypto: crypto.subtle, Performance: performance, Navigator: navigator,
+       DOMException: new DOMException(), QuotaExceededError: new QuotaExceededError(), Crypto: crypto, SubtleCrypto: crypto.subtle,
+       CryptoKey: await crypto.subtle.importKey('raw', new Uint8Array(1), { name: 'HMAC', hash: 'SHA-256' }, true, ['sign']), Performance: performance, Navigator: navigator,
        Headers: new Headers({ a: 'b' }), Request: new Request('http://a'), Response: new Response('a') };
      const ofFunctions = ['length', 'name', 'prototype'];
      const members = (holder) => Reflect.ownKeys(holder).filter((key) => typeof key === 'string' && key !== 'constructor' && !(typeof holder === 'function' && ofFunctions.includes(key)))
@@ -84,7 +85,8 @@ fn members_of_interfaces_are_enumerable_and_named() {
              }}
              const global = (name) => {{ const {{ enumerable, writable, configurable }} = Object.getOwnPropertyDescriptor(globalThis, name); return [enumerable, writable, configurable]; }};
              const lengths = [[URL, 1], [URL.canParse, 1], [URLSearchParams, 0], [URLSearchParams.prototype.append, 2], [URLSearchParams.prototype.has, 1], [TextEncoder.prototype.encodeInto, 2],
-               [TextDecoder.prototype.decode, 0], [Event, 1], [EventTarget.prototype.addEventListener, 2], [AbortSignal.timeout, 1], [crypto.subtle.digest, 2], [Crypto, 0], [atob, 1], [setTimeout, 1],
+               [TextDecoder.prototype.decode, 0], [Event, 1], [EventTarget.prototype.addEventListener, 2], [AbortSignal.timeout, 1], [crypto.subtle.digest, 2], [crypto.subtle.deriveBits, 2], [crypto.subtle.importKey, 5],
+               [crypto.subtle.unwrapKey, 7], [Crypto, 0], [atob, 1], [setTimeout, 1],
                [clearTimeout, 0], [structuredClone, 1], [Headers, 0], [Headers.prototype.append, 2], [Request, 1], [Response, 0], [Response.json, 1], [fetch, 1]].filter(([f, length]) => f.length !== length).map(([f]) => f.name);
              return [wrong, global('URL'), global('atob'), global('fetch'), lengths, [setInterval, clearInterval, queueMicrotask, btoa].map((f) => f.name)];"
         )),
@@ -114,11 +116,11 @@ fn members_of_interfaces_reject_other_objects_and_missing_arguments() {
                }}
              }}
              await null;
-             return [wrong, [() => new Crypto(), () => new SubtleCrypto(), () => new Performance(), () => new Navigator(), () => new AbortSignal(), () => new (class extends Crypto {{}})(), () => URL('http://a'),
+             return [wrong, [() => new Crypto(), () => new SubtleCrypto(), () => new CryptoKey(), () => new Performance(), () => new Navigator(), () => new AbortSignal(), () => new (class extends Crypto {{}})(), () => URL('http://a'),
                () => new URL(), () => Event('x'), () => new Event(), () => new TextDecoder('utf-8', 1), () => atob(), () => structuredClone(), () => setTimeout(), () => URL.canParse(),
                () => new URL(Symbol()), () => new TextEncoder().encode(Symbol())].map(t)];"
         )),
-        json!([[], vec!["TypeError"; 17]])
+        json!([[], vec!["TypeError"; 18]])
     );
 }
 

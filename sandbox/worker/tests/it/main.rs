@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "a test acts as the host: it starts processes, measures and prints")]
 
 mod calls;
+mod crypto;
 mod encoding;
 mod ended;
 mod events;
