@@ -71,7 +71,7 @@ cargo xtask conformance [--engine v8|quickjs]            the MCP front end with 
 cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: accessibility, size, policy, user stories
 cargo xtask faces snapshots --accept                     store what a screen reader gets of each page; without the flag, compare
 cargo xtask faces speed [--tools 1000]                   how long the list of tools takes to load
-cargo xtask vendor [--check]                             build the page editor from the packages locked in xtask/vendor
+cargo xtask vendor [--check]                             build the page editor and Node's modules from locked packages
 cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball and the Debian package; with --check, test them
 cargo xtask lint                                         formatting, prose, clippy, documentation and dependencies; warnings are errors
 cargo xtask lint --prose [--write-baseline]              the style of documents, pages, help, errors and comments alone
