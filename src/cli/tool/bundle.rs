@@ -199,7 +199,9 @@ fn notices<'p>(inputs: impl Iterator<Item = &'p str>, folder: &Path) -> String {
         let text = fs::read_to_string(folder.join(path).join("package.json")).ok()?;
         let described: Value = serde_json::from_str(&text).ok()?;
         let one_line = |field: &str| Some(described[field].as_str()?.split_whitespace().collect::<Vec<_>>().join(" "));
-        let license = one_line("license").map(|license| format!(", SPDX-License-Identifier: {license}")).unwrap_or_default();
+        // Of alternatives, the first one is chosen: `(MIT OR GPL-3.0-or-later)`.
+        let chosen = |license: String| license.split(" OR ").next().unwrap_or_default().trim_matches(['(', ')']).to_owned();
+        let license = one_line("license").map(|license| format!(", SPDX-License-Identifier: {}", chosen(license))).unwrap_or_default();
         let line = format!("// {name} {}{license}", one_line("version").unwrap_or_default());
         line.is_ascii().then(|| line.trim_end().to_owned() + "\n")
     };
@@ -320,9 +322,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let package = folder.path().join("node_modules/@a/b");
         fs::create_dir_all(package.join("lib")).unwrap();
-        fs::write(package.join("package.json"), "{\"version\": \"1.2.3\", \"license\": \"MIT\\nor else\"}").unwrap();
+        fs::write(package.join("package.json"), "{\"version\": \"1.2.3\", \"license\": \"(MIT OR\\nGPL-3.0-or-later)\"}").unwrap();
         let inputs = ["handler.ts", "node_modules/@a/b/lib/x.js", "node_modules/@a/b/y.js", "node_modules/none/x.js"];
-        let expected = "// @a/b 1.2.3, SPDX-License-Identifier: MIT or else\n";
+        let expected = "// @a/b 1.2.3, SPDX-License-Identifier: MIT\n";
         assert_eq!(notices(inputs.into_iter(), folder.path()), expected);
     }
 
