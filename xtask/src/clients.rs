@@ -70,6 +70,15 @@ pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
+/// Starts the installation of the packages that `cargo xtask packages` tries, from `fixtures/tried`.
+pub(crate) fn prepare_tried() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copy_fixture("tried")?;
+        install_once(&to, "package-lock.json", npm)?;
+        Ok(to)
+    })
+}
+
 /// Starts the installation of the packages that test pages in a browser, from `fixtures/browser`.
 /// The browser itself is not among them.
 pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
