@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     judge(&outcomes, baseline, args.accept, args.words.is_empty().then_some(&*handlers))
 }
 
-/// What came of a package.
+/// The result of a package.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     name: String,

@@ -199,7 +199,7 @@ fn notices<'p>(inputs: impl Iterator<Item = &'p str>, folder: &Path) -> String {
         let text = fs::read_to_string(folder.join(path).join("package.json")).ok()?;
         let described: Value = serde_json::from_str(&text).ok()?;
         let one_line = |field: &str| Some(described[field].as_str()?.split_whitespace().collect::<Vec<_>>().join(" "));
-        // Of alternatives, the first one is chosen: `(MIT OR GPL-3.0-or-later)`.
+        // The first of several licenses is chosen, for example of `(MIT OR GPL-3.0-or-later)`.
         let chosen = |license: String| license.split(" OR ").next().unwrap_or_default().trim_matches(['(', ')']).to_owned();
         let license = one_line("license").map(|license| format!(", SPDX-License-Identifier: {}", chosen(license))).unwrap_or_default();
         let line = format!("// {name} {}{license}", one_line("version").unwrap_or_default());
