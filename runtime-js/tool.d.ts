@@ -750,6 +750,9 @@ interface ToolError extends Error {
 
 // The web's globals that a handler has.
 
+// Portable forms of Node's modules, which the bundler adds. They have no types here.
+declare module "node:*";
+
 /** Bytes: an `ArrayBuffer`, or a view of one, for example a `Uint8Array`. */
 type ToolBytes = ArrayBuffer | ArrayBufferView;
 

@@ -50,6 +50,8 @@ const TABLES: &[Table] = &[
     ("globals", globals),
     ("commands", commands),
     ("metrics", metrics),
+    ("packages", packages),
+    ("packages-without", packages_without),
 ];
 
 const END: &str = "<!-- end -->\n";
@@ -200,12 +202,39 @@ fn sentences(text: &str) -> Vec<String> {
     sentences.filter(|sentence| !sentence.is_empty()).collect()
 }
 
+/// Returns the packages that `cargo xtask packages` tries and that do not work, each with the reason.
+fn without() -> Vec<(String, String)> {
+    let text = read(&root().join("fixtures/tried/baseline.txt"));
+    text.lines().filter_map(|line| line.split_once(": ")).map(|(name, reason)| (name.to_owned(), reason.to_owned())).collect()
+}
+
+/// Returns the names of the packages that `cargo xtask packages` tries and that work.
+fn packages() -> String {
+    let tried: Value = serde_json::from_str(&read(&root().join("fixtures/tried/package.json"))).expect("the file is JSON");
+    let fails = without();
+    // The bundler, and a package that another one needs.
+    let works = |name: &&String| !["esbuild", "graphql"].contains(&name.as_str()) && fails.iter().all(|(other, _)| other != *name);
+    list(&tried["dependencies"].as_object().expect("it has dependencies").keys().filter(works).cloned().collect())
+}
+
+/// Returns the table of the packages that do not work.
+fn packages_without() -> String {
+    let rows: String = without().iter().map(|(name, reason)| format!("| `{name}` | {reason} |\n")).collect();
+    format!("| package | reason |\n|---|---|\n{rows}")
+}
+
 /// Returns the names that the contract declares, in lines of normal length.
 fn globals() -> String {
     let contract = contract();
-    let declared = contract.lines().filter_map(|line| line.strip_prefix("declare ")?.split_once(' '));
+    // A module with quotes is no global.
+    let declared =
+        contract.lines().filter_map(|line| line.strip_prefix("declare ")?.split_once(' ')).filter(|(_, rest)| !rest.starts_with('"'));
     let name = |rest: &str| rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
-    let names: BTreeSet<_> = declared.map(|(_, rest)| name(rest)).collect();
+    list(&declared.map(|(_, rest)| name(rest)).collect())
+}
+
+/// Returns names in lines of normal length.
+fn list(names: &BTreeSet<String>) -> String {
     let mut text = String::new();
     let mut width = 0;
     for name in names {

@@ -17,6 +17,7 @@
 mod check;
 mod code;
 mod decode;
+mod known;
 mod operator;
 mod phrase;
 mod reach;

@@ -7,6 +7,7 @@ pub(crate) mod changes;
 pub(crate) mod edit;
 pub(crate) mod folder;
 pub(crate) mod imports;
+pub(crate) mod node_modules;
 pub(crate) mod position;
 pub(crate) mod program;
 mod recorded;

@@ -25,7 +25,7 @@ use tollhouse_tool::{has_reserved_key, parse_json};
 use super::{api_error::ApiError, error_codes::Code, memory_budget::MemoryBudget, quota::QuotaShare};
 
 /// Maximum body of a management request, in bytes: the largest handler source, escaped as JSON.
-pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
+pub const MANAGEMENT_BODY_BYTES: usize = 9 << 20;
 
 /// Maximum body of an unauthenticated request other than a call, in bytes.
 pub const SMALL_BODY_BYTES: usize = 16 << 10;

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     pub(crate) full: bool,
     /// Uses a debug build of the host, as the tests do. For `faces` and `dist`.
     pub(crate) debug: bool,
-    /// Makes `faces` write the files that it otherwise compares with.
+    /// Makes `faces` and `packages` write the files that they otherwise compare with.
     pub(crate) accept: bool,
     /// Number of tools in the timing tests of `faces`. Default: 1,000.
     pub(crate) tools: Option<u32>,

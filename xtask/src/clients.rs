@@ -70,6 +70,15 @@ pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
+/// Starts the installation of the packages that `cargo xtask packages` tries, from `fixtures/tried`.
+pub(crate) fn prepare_tried() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copy_fixture("tried")?;
+        install_once(&to, "package-lock.json", npm)?;
+        Ok(to)
+    })
+}
+
 /// Starts the installation of the packages that test pages in a browser, from `fixtures/browser`.
 /// The browser itself is not among them.
 pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
@@ -80,14 +89,17 @@ pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// Starts the installation of the packages from which the editor of the pages is built, from
-/// `xtask/vendor`.
-pub(crate) fn prepare_vendor() -> JoinHandle<Result<PathBuf, Failure>> {
-    thread::spawn(|| {
-        let to = copy_from(&paths::root().join("xtask/vendor"), "vendor")?;
-        install_once(&to, "package-lock.json", npm)?;
-        Ok(to)
-    })
+/// Installs the packages from which `cargo xtask vendor` builds files, from a folder below `xtask`, and returns the copy
+/// of that folder.
+pub(crate) fn install_vendor(name: &str) -> Result<PathBuf, Failure> {
+    let from = paths::root().join("xtask").join(name);
+    let to = copy_from(&from, &format!("vendor-{name}"))?;
+    let modules = from.join("modules");
+    if modules.is_dir() {
+        copy_from(&modules, &format!("vendor-{name}/modules"))?;
+    }
+    install_once(&to, "package-lock.json", npm)?;
+    Ok(to)
 }
 
 /// Copies a folder of the fixtures into the target folder, every time: Node resolves modules from

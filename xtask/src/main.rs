@@ -23,6 +23,7 @@ mod host;
 mod lint;
 mod long_tests;
 mod mutants;
+mod npm_packages;
 mod packages;
 mod paths;
 mod prose;
@@ -71,7 +72,8 @@ cargo xtask conformance [--engine v8|quickjs]            the MCP front end with 
 cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: accessibility, size, policy, user stories
 cargo xtask faces snapshots --accept                     store what a screen reader gets of each page; without the flag, compare
 cargo xtask faces speed [--tools 1000]                   how long the list of tools takes to load
-cargo xtask vendor [--check]                             build the page editor from the packages locked in xtask/vendor
+cargo xtask packages [NAME…] [--accept]                  popular npm packages in tools: published, and called once
+cargo xtask vendor [--check]                             build the page editor and Node's modules from locked packages
 cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball and the Debian package; with --check, test them
 cargo xtask lint                                         formatting, prose, clippy, documentation and dependencies; warnings are errors
 cargo xtask lint --prose [--write-baseline]              the style of documents, pages, help, errors and comments alone
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Some("renewals") => args::Args::parse(words).and_then(|args| long_tests::renewals(&args)),
         Some("damage") => args::Args::parse(words).and_then(|args| long_tests::damage(&args)),
         Some("faces") => args::Args::parse(words).and_then(|args| browser_stories::run(&args)),
+        Some("packages") => args::Args::parse(words).and_then(|args| npm_packages::run(&args)),
         Some("vendor") => args::Args::parse(words).and_then(|args| vendor::run(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
         Some("dist") => args::Args::parse(words).and_then(|args| dist::run(&args)),

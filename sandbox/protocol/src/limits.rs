@@ -87,7 +87,7 @@ limits! {
     heap_bytes "heapBytes" = 64 * MIB, 128 * MIB, "bytes", "JavaScript heap of a worker.";
     buffer_bytes "bufferBytes" = 32 * MIB, 64 * MIB, "bytes", "Array buffers of a worker, outside the heap.";
     rss_bytes "rssBytes" = 224 * MIB, 320 * MIB, "bytes", "Resident memory of a worker process, seen by the host.";
-    source_bytes "sourceBytes" = 256 * KIB, MIB, "bytes", "Source of a handler.";
+    source_bytes "sourceBytes" = 4 * MIB, 4 * MIB, "bytes", "Source of a handler.";
     input_bytes "inputBytes" = 256 * KIB, MIB, "bytes", "Body of a call.";
     input_depth "inputDepth" = 64, 64, "levels", "Nesting of a call's body.";
     output_bytes "outputBytes" = 256 * KIB, MIB, "bytes", "Result of a call.";

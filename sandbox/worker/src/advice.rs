@@ -3,7 +3,7 @@
 use tollhouse_protocol::LoadError;
 
 /// How to get such syntax compiled.
-const ADVICE: &str = "put the class into a file that the handler imports, so that esbuild compiles it";
+const ADVICE: &str = "in TypeScript they are compiled, and in JavaScript if esbuild is installed";
 
 /// Adds advice to a syntax error whose line has a decorator or an `accessor`.
 pub(crate) fn advised(error: LoadError, source: &str) -> LoadError {

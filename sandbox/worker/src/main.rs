@@ -34,6 +34,7 @@ mod pump;
 mod schema;
 mod scripts;
 mod stack;
+mod transpile;
 mod typescript;
 mod warm_up;
 mod worker;

@@ -1,6 +1,6 @@
 //! Converts TypeScript to JavaScript: types become spaces, so that lines and columns stay. If the
-//! code has TypeScript-only features (`enum`, `namespace` with values, parameter properties), all
-//! of it is regenerated, as bundlers do, and lines move.
+//! code has features that are not types (`enum`, `namespace` with values, parameter properties,
+//! decorators), all of it is [regenerated](crate::transpile), as bundlers do, and lines move.
 
 use std::{mem, sync::Arc};
 
@@ -12,7 +12,10 @@ use swc_common::{
 use swc_ts_fast_strip::{ErrorCode, Mode, Options, operate};
 use tollhouse_protocol::{LoadError, LoadFault, ToHost};
 
-use crate::{crash_handler, nesting};
+use crate::{
+    crash_handler, nesting,
+    transpile::{may_decorate, transpile},
+};
 
 /// Removes the types from `source`, a module.
 ///
@@ -24,16 +27,16 @@ pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
     let map = Lrc::new(SourceMap::new(FilePathMapping::empty()));
     let first = FirstDiagnostic::default();
     let handler = Handler::with_emitter(false, false, Box::new(first.clone()));
-    let options = |mode| Options { module: Some(true), mode, ..options() };
     let too_deep = LoadError { message: "the source is nested too deep".into(), line: Some(nesting::check(source)?), column: None };
-    let read = || match operate(&map, &handler, source.to_owned(), options(Mode::StripOnly)) {
-        Err(error) if matches!(error.code, ErrorCode::UnsupportedSyntax) => {
-            let transform = || operate(&map, &handler, source.to_owned(), options(Mode::Transform));
-            GLOBALS.set(&Globals::new(), transform).map_err(|_| error)
-        }
-        read => read,
+    let transpiled = |only_decorated: bool| GLOBALS.set(&Globals::new(), || transpile(&map, &handler, source, only_decorated));
+    let read = || match operate(&map, &handler, source.to_owned(), options()) {
+        // No engine has decorators or `accessor` fields, which are not types.
+        Ok(output) if may_decorate(source) => Ok(transpiled(true).unwrap_or(output.code)),
+        Ok(output) => Ok(output.code),
+        Err(error) if matches!(error.code, ErrorCode::UnsupportedSyntax) => transpiled(false).ok_or(error),
+        Err(error) => Err(error),
     };
-    crash_handler::guarded(&ToHost::Loaded(Err(LoadFault::Handler(too_deep))), read).map(|output| output.code).map_err(|error| {
+    crash_handler::guarded(&ToHost::Loaded(Err(LoadFault::Handler(too_deep))), read).map_err(|error| {
         let kind = match error.code {
             ErrorCode::InvalidSyntax => "SyntaxError: ",
             _ => "",
@@ -50,10 +53,10 @@ pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
     })
 }
 
-/// Returns the default options, with decorators. `Options` has no public way to set them except
+/// Returns the options for a module, with decorators. `Options` has no public way to set them except
 /// JSON.
 fn options() -> Options {
-    serde_json::from_str("{}").unwrap_or_default()
+    Options { module: Some(true), mode: Mode::StripOnly, ..serde_json::from_str("{}").unwrap_or_default() }
 }
 
 /// Keeps the first error of the parser.

@@ -223,12 +223,22 @@ impl<'s> Code<'s> {
         let plain: HashSet<&str> = words().map(|token| token.text(self.source)).filter(|text| text.is_ascii()).collect();
         for token in strange {
             let name = cooked(token.text(self.source));
+            // A table of letters, for example of those with diacritics: a field of one letter deceives nobody.
+            if name.chars().count() == 1 && self.is_field(token.start) {
+                continue;
+            }
             if let Some(seems) = unicode::looks_like(&name)
                 && (unicode::has_latin(&name) || plain.contains(&*seems))
             {
                 found("unicode.homoglyph", token.start, token.end);
             }
         }
+    }
+
+    /// Returns whether the token that begins at a byte is the name of a field in an object literal.
+    fn is_field(&self, start: usize) -> bool {
+        let at = self.tokens.partition_point(|token| token.start < start);
+        (self.is_before(at, "{") || self.is_before(at, ",")) && self.is(at + 1, ":")
     }
 
     /// Returns whether `eval` is used as a value, and not as the name of a field, method or

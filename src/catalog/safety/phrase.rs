@@ -22,7 +22,7 @@ pub(super) fn seed_phrase(text: &[u8]) -> Option<Range<usize>> {
         let whole = !touches(at.checked_sub(1).and_then(|before| text.get(before))) && !touches(text.get(end));
         let word = if whole { list_index(&text[at..end]) } else { None };
         if run.last().is_some_and(|(_, _, last)| !separates(&text[*last..at])) || word.is_none() {
-            if let Some(found) = phrase_in(&run) {
+            if let Some(found) = phrase_in(&run, text) {
                 return Some(found);
             }
             run.clear();
@@ -30,7 +30,7 @@ pub(super) fn seed_phrase(text: &[u8]) -> Option<Range<usize>> {
         run.extend(word.map(|index| (index, at, end)));
         at = end;
     }
-    phrase_in(&run)
+    phrase_in(&run, text)
 }
 
 /// Maximum listed words beside a phrase in the text.
@@ -50,12 +50,19 @@ fn list_index(word: &[u8]) -> Option<u16> {
     Language::English.word_list().binary_search(&word.as_str()).ok().and_then(|index| u16::try_from(index).ok())
 }
 
-fn phrase_in(run: &[(u16, usize, usize)]) -> Option<Range<usize>> {
+fn phrase_in(run: &[(u16, usize, usize)], text: &[u8]) -> Option<Range<usize>> {
     let found = [24, 21, 18, 15, 12]
         .into_iter()
         .filter(|length| (*length..=*length + STRAY_WORDS).contains(&run.len()))
-        .find_map(|length| run.windows(length).find(|window| is_phrase(window)))?;
+        .find_map(|length| run.windows(length).find(|window| is_phrase(window) && !is_list_of_names(window, text)))?;
     Some(found[0].1..found[found.len() - 1].2)
+}
+
+/// Returns whether many words are joined by a hyphen and others are not, as in a list of CSS properties.
+fn is_list_of_names(words: &[(u16, usize, usize)], text: &[u8]) -> bool {
+    let is_joined = |pair: &[(u16, usize, usize)]| text[pair[0].2..pair[1].1] == *b"-";
+    let joined = words.windows(2).filter(|pair| is_joined(pair)).count();
+    joined * 3 >= words.len() && joined + 1 < words.len()
 }
 
 fn is_phrase(words: &[(u16, usize, usize)]) -> bool {

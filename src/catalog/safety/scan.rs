@@ -9,6 +9,7 @@ use super::{
     check::{Candidate, entropy},
     code::{Code, Literal},
     decode,
+    known::is_known,
     operator::{HASH_RULE, Operator},
     phrase::seed_phrase,
     report::{Findings, Report, redacted},
@@ -205,7 +206,7 @@ impl<'r> Scan<'r> {
             self.decoded(field, &decoded, position);
         }
         let Some(bytes) = decode::block(text) else { return 0 };
-        if text.len() > LARGE_LITERAL {
+        if text.len() > LARGE_LITERAL && !is_known(text) {
             self.report_row("encoded.large-literal", field, text, 0, position);
         }
         if bytes.starts_with(b"\0asm") {

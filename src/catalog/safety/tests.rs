@@ -26,7 +26,26 @@ fn aws_key() -> String {
 #[test]
 fn policy_version_matches_the_rules() {
     let hash = sha256_hex(format!("{}\0{}", rules::RULES, rules::TERMS));
-    assert_eq!((POLICY_VERSION, &hash[..16]), ("2026-11-29", "64cb59ff0ee533e1"));
+    assert_eq!((POLICY_VERSION, &hash[..16]), ("2026-12-01", "64383bff83a0a2bd"));
+}
+
+/// Packages contain them, and the sandbox refuses them or confines them to the tool's own process.
+#[test]
+fn code_that_the_sandbox_confines_is_noted_and_not_held() {
+    for source in ["new Function('return 1')", "x.__proto__ = y", "[].filter.constructor('return 1')()"] {
+        let report = scan_source(&format!("export default () => {{ {source}; }};"));
+        assert_eq!((report.outcome, report.findings.len()), (ScanOutcome::Pass, 1), "{source}");
+    }
+}
+
+#[test]
+fn lists_in_packages_are_neither_names_nor_seed_phrases() {
+    // Real lists: CSS properties of linkedom, and the letters that fuse.js compares.
+    let properties = "mask-position,mask-repeat,mask-size,mask-type,math-depth,math-shift";
+    assert_eq!(rules_of(&scan_source(&format!("export default () => '{properties}';"))), [""; 0]);
+    let letters = "const i = 1; const letters = { \u{131}: 'i', \u{192}: 'f' }; export default () => letters;";
+    assert_eq!(rules_of(&scan_source(letters)), [""; 0]);
+    assert_eq!(rules_of(&scan_source(&letters.replace("\u{131}: 'i'", "\u{131}x: 'i'"))), ["unicode.homoglyph"]);
 }
 
 #[test]

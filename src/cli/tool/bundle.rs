@@ -6,17 +6,20 @@
 
 use std::{
     cmp::Reverse,
+    collections::BTreeSet,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
 };
 
 use serde_json::Value;
+use tollhouse_base::lexer::{Kind, tokens};
 use tollhouse_protocol::Limits;
 
 use super::{
     Code, FilePosition, Problem, TempFolder, Tool, counted,
-    imports::{Import, imports},
+    imports::{Import, imports, needs_compiler},
+    node_modules::{NodeModules, is_portable, module_at},
     position::position,
     program,
     source_map::{SourceMap, relative},
@@ -28,9 +31,13 @@ const ERROR: &str = "✘ [ERROR] ";
 const BUILT_INTO_NODE: &str = "built into node";
 /// Maximum number of the largest parts that an error lists.
 const NAMED: usize = 5;
-/// Flags of esbuild.
-const FLAGS: &str = "--bundle --format=esm --platform=browser --target=es2023 --charset=utf8 --sourcemap=external --sources-content=false \
-    --define:global=globalThis --define:process.env.NODE_ENV=\"production\" --log-level=error --log-limit=0 --color=false";
+/// Flags of esbuild, for a production build.
+///
+/// Names stay, so that stack traces and the host's advice about `ctx` read as the builder wrote the code. Lines are
+/// limited, because an admin can read the bundle in a review.
+const FLAGS: &str = "--bundle --format=esm --platform=browser --target=es2023 --minify-whitespace --minify-syntax --line-limit=200 \
+    --charset=ascii --sourcemap=external --sources-content=false --define:global=globalThis \
+    --define:process.env.NODE_ENV=\"production\" --log-level=error --log-limit=0 --color=false";
 
 /// The source to upload.
 #[derive(Debug, Clone)]
@@ -53,15 +60,25 @@ impl Bundle {
     pub(crate) async fn of(tool: &Tool) -> Result<Option<Self>, Vec<Problem>> {
         let Code::Source { file, language, text } = &tool.code else { return Ok(None) };
         let imports = imports(text);
-        let Some(first) = imports.first() else {
+        let as_written = || {
             let source = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
             let bundle =
                 Self { source, language, map: SourceMap::Same((*file).to_owned()), files: vec![tool.folder.join(file)], is_made: false };
-            return bundle.within(tool, &[]).map(Some);
+            bundle.within(tool, &[]).map(Some)
+        };
+        // The host compiles such a file too, but only a bundler makes a map from the result to its lines.
+        let nothing = Import { from: String::new(), at: 0 };
+        let first = match imports.first() {
+            Some(first) => first,
+            None if needs_compiler(text) => &nothing,
+            None => return as_written(),
         };
         let scratch = TempFolder::new(&tool.folder).map_err(|reason| vec![Problem::new("bundle", FilePosition::file(*file), reason)])?;
         let failed = |reason: String| vec![Problem::new("bundle", FilePosition::of_byte(*file, text, first.at), reason)];
-        match program::run(&tool.folder, "esbuild", &args(file, scratch.path())).await.map_err(failed)? {
+        let modules = NodeModules::write(scratch.path()).map_err(|reason| failed(format!("Node's modules cannot be written: {reason}")))?;
+        let args = [args(file, scratch.path()), modules.args].concat();
+        match program::run(&tool.folder, "esbuild", &args, &modules.envs).await.map_err(failed)? {
+            None if imports.is_empty() => as_written(),
             // No bundler finds these either.
             None if imports.iter().any(|import| foreign_module(&import.from).is_some()) => {
                 let problem = |import: &Import| {
@@ -138,19 +155,57 @@ fn made(tool: &Tool, scratch: &Path) -> Option<(Bundle, Vec<(String, u64)>)> {
     let map = SourceMap::read(&read("bundle.js.map")?, &tool.folder, scratch)?;
     let meta: Value = serde_json::from_str(&read("meta.json")?).ok()?;
     let inputs = meta["inputs"].as_object()?.keys();
-    let files = inputs.filter(|path| package(path).is_none()).map(|path| tool.folder.join(path)).collect();
+    let files = inputs.clone().filter(|path| package(path).is_none()).map(|path| tool.folder.join(path)).collect();
     let mut room: Vec<(String, u64)> = vec![];
     let outputs = meta["outputs"].as_object()?.values();
     for (path, input) in outputs.filter_map(|output| output["inputs"].as_object()).flatten() {
-        let what = package(path).unwrap_or(path);
+        let what = module_at(path).unwrap_or_else(|| package(path).unwrap_or(path).to_owned());
         let bytes = input["bytesInOutput"].as_u64().unwrap_or_default();
-        match room.iter_mut().find(|(known, _)| known == what) {
+        match room.iter_mut().find(|(known, _)| *known == what) {
             Some((_, sum)) => *sum += bytes,
-            None => room.push((what.to_owned(), bytes)),
+            None => room.push((what, bytes)),
         }
     }
     room.sort_by_key(|(_, bytes)| Reverse(*bytes));
-    Some((Bundle { source: read("bundle.js")?, language: "js", map, files, is_made: true }, room))
+    let source = ascii_comments(&read("bundle.js")?) + &notices(inputs.map(String::as_str), &tool.folder);
+    Some((Bundle { source, language: "js", map, files, is_made: true }, room))
+}
+
+/// Replaces each character beyond ASCII in comments, which the bundler leaves there. The engine stores text in ASCII in
+/// half the space, and reads it faster.
+fn ascii_comments(source: &str) -> String {
+    if source.is_ascii() {
+        return source.to_owned();
+    }
+    let mut text = String::with_capacity(source.len());
+    let mut end = 0;
+    for comment in tokens(source).into_iter().filter(|token| token.kind == Kind::Comment) {
+        text.push_str(&source[end..comment.start]);
+        text.extend(comment.text(source).chars().map(|char| if char.is_ascii() { char } else { '?' }));
+        end = comment.end;
+    }
+    text + &source[end..]
+}
+
+/// Returns comments with the name, version and license of each package of a bundle, as its `package.json` has them.
+fn notices<'p>(inputs: impl Iterator<Item = &'p str>, folder: &Path) -> String {
+    let root = |path: &'p str| {
+        let name = package(path).filter(|_| module_at(path).is_none())?;
+        let end = path.rfind("node_modules/")? + "node_modules/".len() + name.len();
+        Some((name, &path[..end]))
+    };
+    let packages: BTreeSet<_> = inputs.filter_map(root).collect();
+    let notice = |(name, path): &(&str, &str)| {
+        let text = fs::read_to_string(folder.join(path).join("package.json")).ok()?;
+        let described: Value = serde_json::from_str(&text).ok()?;
+        let one_line = |field: &str| Some(described[field].as_str()?.split_whitespace().collect::<Vec<_>>().join(" "));
+        // The first of several licenses is chosen, for example of `(MIT OR GPL-3.0-or-later)`.
+        let chosen = |license: String| license.split(" OR ").next().unwrap_or_default().trim_matches(['(', ')']).to_owned();
+        let license = one_line("license").map(|license| format!(", SPDX-License-Identifier: {}", chosen(license))).unwrap_or_default();
+        let line = format!("// {name} {}{license}", one_line("version").unwrap_or_default());
+        line.is_ascii().then(|| line.trim_end().to_owned() + "\n")
+    };
+    packages.iter().filter_map(notice).collect()
 }
 
 /// Returns the package that a path belongs to.
@@ -198,6 +253,7 @@ fn foreign_module(name: &str) -> Option<String> {
     let bare = path.trim_start_matches('/');
     let bare = bare.char_indices().skip(1).find(|(_, letter)| *letter == '@').map_or(bare, |(version, _)| &bare[..version]);
     Some(match scheme {
+        "node" if is_portable(bare) => return None,
         "node" => of("Node"),
         "cloudflare" => format!("{}: use `ctx` instead", of("Cloudflare Workers")),
         "bun" => of("Bun"),
@@ -222,7 +278,7 @@ mod tests {
     #[test]
     fn bundler_errors_name_the_package_and_the_import() {
         let expected = "✘ [ERROR] Could not resolve \"fs\"\n\n    node_modules/@a/needs-fs/index.js:1:19:\n      1 │ const fs = require(\"fs\");\n\n  The package \"fs\" wasn't found on the file system but is built into node. Are you\n\n\
-            ✘ [ERROR] Could not resolve \"node:crypto\"\n\n    handler.ts:4:27:\n\n  The package \"node:crypto\" wasn't found on the file system but is built into node.\n\n\
+            ✘ [ERROR] Could not resolve \"node:net\"\n\n    handler.ts:4:27:\n\n  The package \"node:net\" wasn't found on the file system but is built into node.\n\n\
             ✘ [ERROR] Could not resolve \"not-there\"\n\n    handler.ts:3:20:\n\n\
             ✘ [ERROR] Could not resolve \"cloudflare:workers\"\n\n    handler.ts:6:9:\n\n\
             ✘ [ERROR] Could not resolve \"./x.ts\"\n\n    handler.ts:5:9:\n\n\
@@ -232,7 +288,7 @@ mod tests {
             expected,
             [
                 "node_modules/@a/needs-fs/index.js:1:20  the package `@a/needs-fs` needs Node's `fs`, which tools do not have: use another package",
-                "handler.ts:4:28  `node:crypto` is part of Node, which tools do not have",
+                "handler.ts:4:28  `node:net` is part of Node, which tools do not have",
                 "handler.ts:3:21  the package `not-there` is not installed: npm i not-there",
                 "handler.ts:6:10  `cloudflare:workers` is part of Cloudflare Workers, which tools do not have: use `ctx` instead",
                 "handler.ts:5:10  `./x.ts` does not exist",
@@ -255,9 +311,21 @@ mod tests {
             let message = foreign_module(name).unwrap();
             assert!(message.starts_with(&format!("`{name}` ")) && message.contains(hint), "{message}");
         }
-        for name in ["ms", "@a/b", "./x.ts", "C:\\x.ts", ":x"] {
+        for name in ["ms", "@a/b", "./x.ts", "C:\\x.ts", ":x", "node:crypto", "node:stream/promises"] {
             assert_eq!(foreign_module(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn comments_of_a_bundle_become_ascii_and_end_with_the_licenses_of_its_packages() {
+        assert_eq!(ascii_comments("const a='\u{e9}';/*! \u{a9} A\u{2013}B */\n"), "const a='\u{e9}';/*! ? A?B */\n");
+        let folder = tempfile::tempdir().unwrap();
+        let package = folder.path().join("node_modules/@a/b");
+        fs::create_dir_all(package.join("lib")).unwrap();
+        fs::write(package.join("package.json"), "{\"version\": \"1.2.3\", \"license\": \"(MIT OR\\nGPL-3.0-or-later)\"}").unwrap();
+        let inputs = ["handler.ts", "node_modules/@a/b/lib/x.js", "node_modules/@a/b/y.js", "node_modules/none/x.js"];
+        let expected = "// @a/b 1.2.3, SPDX-License-Identifier: MIT\n";
+        assert_eq!(notices(inputs.into_iter(), folder.path()), expected);
     }
 
     #[test]

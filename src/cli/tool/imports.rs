@@ -35,6 +35,23 @@ pub(crate) fn imports(source: &str) -> Vec<Import> {
     found
 }
 
+/// Returns whether a source has what no engine runs, and what cannot be blanked out like types: enums, namespaces,
+/// parameter properties or decorators.
+pub(crate) fn needs_compiler(source: &str) -> bool {
+    let tokens: Vec<_> = tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect();
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text(source));
+    let is_word = |at: usize| tokens.get(at).is_some_and(|token| token.kind == Kind::Word);
+    (0..tokens.len()).any(|at| match (tokens[at].kind, text(at)) {
+        (Kind::Word, "enum") => is_word(at + 1) && text(at + 2) == "{",
+        (Kind::Word, "namespace" | "module") => is_word(at + 1) && matches!(text(at + 2), "{" | "."),
+        (Kind::Word, "public" | "private" | "protected" | "readonly") => {
+            at > 0 && matches!(text(at - 1), "(" | ",") && is_word(at + 1) && matches!(text(at + 2), ":" | "," | ")" | "=" | "?")
+        }
+        (Kind::Punct, "@") => is_word(at + 1) || text(at + 1) == "(",
+        _ => false,
+    })
+}
+
 /// Returns the module specifier after `import`.
 fn imported(source: &str, behind: &[Token]) -> Option<Token> {
     let first = behind.first()?;
@@ -102,6 +119,30 @@ mod tests {
         "#;
         let all = ["one", "two", "three", "./four.ts", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen"];
         assert_eq!(found(source), all);
+    }
+
+    #[test]
+    fn syntax_that_needs_a_compiler_is_found() {
+        for source in [
+            "enum A { B }",
+            "export const enum A { B = 1 }",
+            "namespace A { export const b = 1; }",
+            "namespace A.B { export const c = 1; }",
+            "class A { constructor(private b: number) {} }",
+            "class A { constructor(b: number, readonly c = 1) {} }",
+            "@logged class A {}",
+            "class A { @logged() b() {} }",
+        ] {
+            assert!(needs_compiler(source), "{source}");
+        }
+        for source in [
+            "const a = 'enum A { B }'; // @logged class A {}",
+            "interface A { readonly b: string; module: string } type E = A;",
+            "class A { private b = 1; readonly c: number = 2; }",
+            "module.exports = {}; const namespace = 1, o = { enum: 1, module };",
+        ] {
+            assert!(!needs_compiler(source), "{source}");
+        }
     }
 
     #[test]

@@ -19,10 +19,17 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// # Errors
 ///
 /// The program could not be run, or took too long.
-pub(crate) async fn run(folder: &Path, name: &str, args: &[OsString]) -> Result<Option<Output>, String> {
+pub(crate) async fn run(folder: &Path, name: &str, args: &[OsString], envs: &[(&str, OsString)]) -> Result<Option<Output>, String> {
     let own = folder.ancestors().map(|above| above.join("node_modules/.bin").join(name)).find(|path| path.is_file());
     let mut command = Command::new(own.unwrap_or_else(|| name.into()));
-    command.args(args).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+        .args(args)
+        .envs(envs.iter().map(|(name, value)| (name, value)))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -67,7 +67,6 @@ fn surroundings(language: &str) -> [File; 2] {
         "strict": true,
         "noEmit": true,
         "skipLibCheck": true,
-        "erasableSyntaxOnly": true,
     });
     if language == "js" {
         options["allowJs"] = json!(true);

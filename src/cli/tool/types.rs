@@ -33,12 +33,12 @@ pub(crate) async fn check(tool: &Tool) -> Result<TypesOutcome, String> {
     } else {
         return Ok(TypesOutcome::Unchecked("no tool.d.ts; write it: tollhouse types"));
     };
-    let mut ran = program::run(&tool.folder, "tsc", &args).await?;
+    let mut ran = program::run(&tool.folder, "tsc", &args, &[]).await?;
     let is_refused = matches!(&ran, Some(output) if String::from_utf8_lossy(&output.stdout).contains(IGNORE_CONFIG));
     if is_refused {
         // TypeScript 6 and later refuse files if a folder above has a `tsconfig.json`, and earlier versions do not know
         // the flag.
-        ran = program::run(&tool.folder, "tsc", &[vec![IGNORE_CONFIG.into()], args].concat()).await?;
+        ran = program::run(&tool.folder, "tsc", &[vec![IGNORE_CONFIG.into()], args].concat(), &[]).await?;
     }
     match ran {
         None => Ok(TypesOutcome::Unchecked("tsc is not installed: npm i -D typescript")),

@@ -85,7 +85,13 @@ impl Upload {
 
     /// Returns a host's warning with a place in the folder in place of a line of the uploaded source.
     pub(crate) fn warning(&self, text: &str) -> String {
-        let place = |line: &str| self.bundle.as_ref()?.map.place(line.parse().ok()?, 1);
+        let place = |line: &str| {
+            let (bundle, line) = (self.bundle.as_ref()?, line.parse::<u32>().ok()?);
+            // A line of a bundle has code of several lines of the builder.
+            let code = bundle.source.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?).unwrap_or_default();
+            let at = named(text).find_map(|name| code.find(name)).unwrap_or_default();
+            bundle.map.place(line, u32::try_from(code[..at].encode_utf16().count()).ok()? + 1)
+        };
         let placed = |found: &Captures<'_>| match place(&found[1]) {
             Some(place) => format!("({})", FilePosition { column: None, ..place }),
             None => found[0].to_owned(),
@@ -115,7 +121,10 @@ impl Upload {
 
     fn finding(&self, finding: &Finding, message: &str) -> Problem {
         let position = match finding.line {
-            Some(line) if finding.field.starts_with("/handler") => self.of_source(line.into(), None),
+            Some(line) if finding.field.starts_with("/handler") => {
+                let column = finding.column.filter(|_| self.bundle.as_ref().is_some_and(|bundle| bundle.is_made));
+                self.of_source(line.into(), column.map(u64::from))
+            }
             _ => self.of_field(&finding.field),
         };
         Problem::new("host", position, format!("{message}: {} ({})", finding.rule, name(finding.severity)))
@@ -137,6 +146,11 @@ impl Upload {
     fn of_field(&self, pointer: &str) -> FilePosition {
         if pointer.starts_with("/handler/") { FilePosition::file(self.tool.handler_file()) } else { self.tool.place_of(pointer) }
     }
+}
+
+/// Returns the texts that can be in the code that a warning is about: names in backticks, and calls that make code.
+fn named(warning: &str) -> impl Iterator<Item = &str> {
+    warning.split('`').skip(1).step_by(2).chain(["Function(", "eval("])
 }
 
 /// Adds the fields of a patch to a request body.
@@ -219,6 +233,10 @@ mod tests {
         let upload = Upload { tool: Tool::read(folder.path()).unwrap(), bundle: Some(bundle) };
         assert_eq!(upload.warning("`ctx.kv` is refused (line 2): request it"), "`ctx.kv` is refused (lib/x.ts:3): request it");
         assert_eq!(upload.warning("the bundler's own (line 9)"), "the bundler's own (line 9)");
+        let map = SourceMap::Bundle { sources: vec!["lib/x.ts".to_owned()], mappings: ";EAEA,GACA".to_owned() };
+        let source = "\nabcdectx.kv".to_owned();
+        let dense = Upload { bundle: Some(Bundle { source, map, ..upload.bundle.clone().unwrap() }), ..upload.clone() };
+        assert_eq!(dense.warning("`ctx.kv` is refused (line 2): request it"), "`ctx.kv` is refused (lib/x.ts:4): request it");
         assert_eq!(upload.published_file(), "bundle of handler.ts");
     }
 

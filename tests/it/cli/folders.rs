@@ -195,15 +195,18 @@ async fn missing_and_node_packages_are_rejected_by_name() {
     let refused =
         "node_modules/needs-fs/index.js:1:20  the package `needs-fs` needs Node's `fs`, which tools do not have: use another package";
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text(refused);
-    import("node:crypto");
-    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("handler.ts:1:15  `node:crypto` is part of Node, which tools do not have");
+    import("node:net");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("handler.ts:1:15  `node:net` is part of Node, which tools do not have");
     import("not-there");
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text("handler.ts:1:15  the package `not-there` is not installed: npm i not-there");
-    fs::write(own.join("needs-fs/index.js"), format!("module.exports = {:?};\n", "x".repeat(300_000))).unwrap();
+    fs::write(own.join("needs-fs/index.js"), format!("module.exports = {:?};\n", "x".repeat(4_200_000))).unwrap();
     import("needs-fs");
-    shell.run_in(&folder, &["check"]).await.is(1).stderr_text(
-        "handler.ts  the bundle has 30…, but a host accepts 262144; `limits.sourceBytes` can request up to 1048576: needs-fs 300…",
-    );
+    let too_large = "handler.ts  the bundle has 42…, but a host accepts 4194304: needs-fs 42…";
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text(too_large);
+    edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", "\"limits\": { \"sourceBytes\": 1048576 }");
+    let requested =
+        "handler.ts  the bundle has 42…, but a host accepts 1048576; `limits.sourceBytes` can request up to 4194304: needs-fs 42…";
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text(requested);
 }
 
 /// Creates a folder with a handler that imports a package, and a test case for its output.
@@ -213,8 +216,78 @@ async fn importing(shell: &Shell, name: &str, handler: &str, output: &Value) -> 
     fs::write(folder.join("handler.js"), handler).unwrap();
     let cases = json!([{ "name": "answers", "input": { "text": "a" }, "output": output }]);
     fs::write(folder.join("cases.jsonc"), cases.to_string()).unwrap();
-    edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", "\"limits\": { \"sourceBytes\": 1048576 }");
     folder
+}
+
+/// Packages for Node find its modules, its globals, and a production build.
+#[tokio::test]
+async fn packages_for_node_find_portable_forms_of_its_modules() {
+    let shell = Shell::new();
+    let handler = r#"import { createHash, createHmac } from "node:crypto";
+import { EventEmitter, once } from "node:events";
+import path from "path";
+import { Readable } from "stream";
+import util from "node:util";
+import url from "node:url";
+import querystring from "querystring";
+import assert from "node:assert/strict";
+import { StringDecoder } from "node:string_decoder";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { setTimeout as wait } from "node:timers/promises";
+import punycode from "punycode";
+
+export default async () => {
+  const emitter = new EventEmitter();
+  const heard = once(emitter, "a");
+  emitter.emit("a", 1);
+  const chunks = [];
+  for await (const chunk of Readable.from(["b", "c"])) chunks.push(chunk);
+  assert.deepEqual(new Map([[1, [2]]]), new Map([[1, [2]]]));
+  assert.throws(() => assert.deepEqual(new Map([[1, 2]]), new Map()), { code: "ERR_ASSERTION" });
+  const storage = new AsyncLocalStorage();
+  const stored = await storage.run(7, async () => {
+    await wait(1);
+    return storage.getStore();
+  });
+  return { text: [
+    createHash("md5").update("").digest("hex"),
+    createHmac("sha256", "key").update("x").digest("base64url"),
+    (await heard)[0], chunks.join(""), stored, path.join("/a", "../b"),
+    util.inspect({ a: [1, { b: new Set([2]) }] }), util.format("%s=%d", "n", 5), await util.promisify((ok) => ok(null, 3))(),
+    url.parse("https://a.dev:8/b?c=d").port, querystring.stringify({ e: ["f", "g"] }),
+    new StringDecoder("utf8").write(Buffer.from([0xe2, 0x82, 0xac])), punycode.toASCII("m\u00fcnchen.de"),
+    process.env.NODE_ENV, typeof process.env.HOME, Buffer.from("hi").toString("base64"), typeof setImmediate,
+  ].join(" ") };
+};
+"#;
+    let text = "d41d8cd98f00b204e9800998ecf8427e T8O36vNNfllKb1HZUXulQ6v0EGeydYf_2CujWE5NPN0 1 bc 7 /b { a: [ 1, { b: [Set] } ] } n=5 3 8 e=f&e=g \u{20ac} xn--mnchen-3ya.de production undefined aGk= function";
+    let folder = importing(&shell, "node", handler, &json!({ "text": text })).await;
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(0).stderr_text("…\ncases   1/1");
+}
+
+/// A file without imports is compiled too, and its errors have its lines.
+#[tokio::test]
+async fn typescript_that_is_not_only_types_is_compiled() {
+    let shell = Shell::new();
+    let folder = started(&shell, "compiled").await;
+    let handler = r#"enum Size { Small = 1, Large = Small << 4 }
+namespace Names { export const large = "large"; }
+function doubled(method: (text: string) => string, _: ClassMethodDecoratorContext) {
+  return (text: string): string => method(text) + method(text);
+}
+class Shouter {
+  constructor(private readonly mark: string) {}
+  @doubled shout(text: string): string { return text.toUpperCase() + (this?.mark ?? "?"); }
+}
+export default (req: ToolRequest<{ text: string }>) => {
+  if (req.input.text === "boom") throw new Error("boom");
+  return { text: `${Size.Large} ${Names.large} ${Size[1]} ${new Shouter("!").shout(req.input.text)}` };
+};
+"#;
+    fs::write(folder.join("handler.ts"), handler).unwrap();
+    fs::write(folder.join("cases.jsonc"), r#"[{"name": "compiles", "input": {"text": "a"}, "output": {"text": "16 large Small A?A?"}}, {"name": "throws", "input": {"text": "boom"}, "output": 1}]"#).unwrap();
+    let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(1);
+    assert!(ran.stderr.contains("handler.ts:11:40  ✗ \"throws\"") && ran.stderr.contains("cases   1/2"), "{ran:?}");
 }
 
 /// Each of them references `Function` or `eval` when it loads, but does not call it.
