@@ -80,6 +80,16 @@ pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
+/// Starts the installation of the runtimes that run the web-platform tests beside the host, from
+/// `fixtures/wpt`.
+pub(crate) fn prepare_wpt() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copy_fixture("wpt")?;
+        install_once(&to, "package-lock.json", npm)?;
+        Ok(to)
+    })
+}
+
 /// Starts the installation of the packages from which the editor of the pages is built, from
 /// `xtask/vendor`.
 pub(crate) fn prepare_vendor() -> JoinHandle<Result<PathBuf, Failure>> {
