@@ -73,3 +73,25 @@ fn engines(args: &Args) -> Result<Vec<Engine>, Failure> {
         one => Ok(vec![engine::pick(one)?]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn baseline_counts_each_folder_on_both_engines() {
+        let read = |file: &str| paths::read(&paths::root().join(file)).unwrap();
+        let (baseline, source) = (read(BASELINE), read("fixtures/wpt/source.mjs"));
+        let rows = baseline.lines().filter(|line| !line.starts_with('#'));
+        let mut rows = rows.map(|line| line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(rows.next().unwrap(), ["folder", "v8", "quickjs"]);
+        let mut folders = 0;
+        for row in rows {
+            let (folder, counts) = row.split_first().unwrap();
+            assert!(source.contains(&format!("  \"{folder}\",\n")), "{folder}");
+            assert!(counts.len() == 2 && counts.iter().all(|count| count.parse::<u32>().is_ok()), "{row:?}");
+            folders += 1;
+        }
+        assert_eq!(folders, 18);
+    }
+}
