@@ -49,11 +49,13 @@ pub(crate) struct Args {
     pub(crate) prose: bool,
     /// Makes `lint --prose` write its baseline, which can only shrink.
     pub(crate) write_baseline: bool,
+    /// Makes `wpt` raise its baseline, which can only grow.
+    pub(crate) update: bool,
     /// The package of an older release from which `dist` checks the upgrade. Default: the package
-    /// of this release, on data of the previous release.
+    /// of this release, on data of the previous release. For `wpt`, a checkout of the tests.
     pub(crate) from: Option<PathBuf>,
-    /// The arguments without a dash: filters of `test`, the subject of `bench`, the targets of
-    /// `fuzz`.
+    /// The arguments without a dash: filters of `test` and `wpt`, the subject of `bench`, the targets
+    /// of `fuzz`.
     pub(crate) words: Vec<String>,
     /// The arguments after `--`, unchanged.
     pub(crate) rest: Vec<String>,
@@ -85,6 +87,7 @@ impl Args {
                 "--check" => args.check = true,
                 "--prose" => args.prose = true,
                 "--write-baseline" => args.write_baseline = true,
+                "--update" => args.update = true,
                 "--from" => args.from = Some(value()?.into()),
                 "--" => args.rest.extend(words.by_ref()),
                 _ if name.starts_with('-') => return Err(format!("unknown option `{name}`; put options of the program itself after `--`")),
@@ -154,6 +157,7 @@ mod tests {
             "--check",
             "--prose",
             "--write-baseline",
+            "--update",
             "--from=older.deb",
             "--",
             "--listen",
@@ -163,7 +167,7 @@ mod tests {
         assert_eq!(args.engine, Some(EngineArg::QuickJs));
         assert_eq!((args.seconds, args.minutes, args.rounds, args.short), (Some(3), Some(10), Some(9), true));
         assert_eq!((args.full, args.debug, args.check), (true, true, true));
-        assert!(args.prose && args.write_baseline);
+        assert!(args.prose && args.write_baseline && args.update);
         assert_eq!((args.accept, args.tools, args.receipts), (true, Some(5), Some(6)));
         assert_eq!((args.tier.as_deref(), args.before.as_deref()), (Some("jitless"), Some("earlier/tollhouse")));
         assert_eq!(args.from, Some(PathBuf::from("older.deb")));

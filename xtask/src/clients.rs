@@ -89,6 +89,16 @@ pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
+/// Starts the installation of the runtimes that run the web-platform tests beside the host, from
+/// `fixtures/wpt`.
+pub(crate) fn prepare_wpt() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copy_fixture("wpt")?;
+        install_once(&to, "package-lock.json", npm)?;
+        Ok(to)
+    })
+}
+
 /// Installs the packages from which `cargo xtask vendor` builds files, from a folder below `xtask`, and returns the copy
 /// of that folder.
 pub(crate) fn install_vendor(name: &str) -> Result<PathBuf, Failure> {

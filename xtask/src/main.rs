@@ -35,6 +35,7 @@ mod test;
 mod tools;
 mod vendor;
 mod workers;
+mod wpt;
 
 use std::{
     io::{Write as _, stdout},
@@ -69,6 +70,8 @@ cargo xtask scrape [--seconds 60]                        Prometheus scrapes a bu
 cargo xtask damage [--rounds 200]                        changed and missing bytes in store files: the host must detect all
 cargo xtask renewals [--rounds 200]                      kills during a compaction of the store: no commit is lost
 cargo xtask conformance [--engine v8|quickjs]            the MCP front end with MCP's conformance suite and common clients
+cargo xtask wpt [TEST…] [--engine v8|quickjs|both] [--from CHECKOUT] [--update]   the web-platform tests as handlers, beside
+                                                         Deno and Node; no folder passes less than its baseline, which --update raises
 cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: accessibility, size, policy, user stories
 cargo xtask faces snapshots --accept                     store what a screen reader gets of each page; without the flag, compare
 cargo xtask faces speed [--tools 1000]                   how long the list of tools takes to load
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Some("bench") => args::Args::parse(words).and_then(bench::run),
         Some("soak") => args::Args::parse(words).and_then(|args| soak::run(&args)),
         Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
+        Some("wpt") => args::Args::parse(words).and_then(|args| wpt::run(&args)),
         Some("crash") => args::Args::parse(words).and_then(|args| long_tests::crash(&args)),
         Some("cluster") => args::Args::parse(words).and_then(|args| long_tests::cluster(&args)),
         Some("hostile") => args::Args::parse(words).and_then(|args| long_tests::hostile(&args)),
