@@ -20,5 +20,6 @@ mod options;
 mod queued;
 mod schemas;
 mod speed;
+mod streams;
 mod tiers;
 mod web;
