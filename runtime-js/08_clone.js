@@ -15,6 +15,11 @@
   for (const name of ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
     "Float16Array", "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array"]) VIEWS[name] = P[name] ?? globalThis[name];
 
+  /** Adds what the engine of the build did not have. */
+  parts.addView = (name, View) => {
+    VIEWS[name] ??= View;
+  };
+
   /** Returns whether a value is an error of the engine, and not only an object with such a prototype. */
   const isRealError = P.ErrorIsError ?? isError;
 

@@ -6,8 +6,8 @@
 ((parts) => {
   const { ops } = parts;
   const P = parts.primordials;
-  const { ArrayBufferIsView, ArrayBufferPrototypeGetByteLength, Error, ObjectDefineProperty, PromisePrototypeThen, PromiseResolve, Symbol,
-    TypeError, TypedArrayPrototypeGetSymbolToStringTag } = P;
+  const { ArrayBufferIsView, ArrayBufferPrototypeGetByteLength, Error, ObjectDefineProperty, PromisePrototypeThen, PromiseResolve,
+    StringPrototypeToWellFormed, Symbol, TypeError, TypedArrayPrototypeGetSymbolToStringTag } = P;
 
   /** Results of the scripts, by specifier. */
   const loaded = { __proto__: null };
@@ -44,7 +44,8 @@
     // A handler has no such buffers.
     isSharedArrayBuffer: () => false,
     isProxy: (value) => ops.op_is_proxy(value),
-    encode: (text) => ops.op_text_encode(text),
+    // Without half of a surrogate pair, which the engines encode differently.
+    encode: (text) => ops.op_text_encode(StringPrototypeToWellFormed(text)),
     decode: (bytes) => ops.op_text_decode(bytes, false),
     print: ignore,
     hostObjectBrand: Symbol("hostObject"),

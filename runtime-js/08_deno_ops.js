@@ -4,8 +4,8 @@
 
 ((parts) => {
   const { denoOps, ops } = parts;
-  const { JSONParse, JSONStringify, MathMin, RangeError, StringPrototypeSlice, TypeError, TypedArrayPrototypeGetLength, TypedArrayPrototypeSet,
-    TypedArrayPrototypeSlice, TypedArrayPrototypeSubarray } = parts.primordials;
+  const { JSONParse, JSONStringify, MathMin, RangeError, StringPrototypeSlice, StringPrototypeToWellFormed, TypeError,
+    TypedArrayPrototypeGetLength, TypedArrayPrototypeSet, TypedArrayPrototypeSlice, TypedArrayPrototypeSubarray } = parts.primordials;
 
   // Text
 
@@ -38,7 +38,7 @@
   denoOps.op_encoding_encode_into = (text, target) => {
     const room = TypedArrayPrototypeGetLength(target);
     // Each code unit has at least one byte.
-    const source = StringPrototypeSlice(text, 0, room);
+    const source = StringPrototypeToWellFormed(StringPrototypeSlice(text, 0, room));
     let encoded = ops.op_text_encode(source);
     let read = source.length;
     if (TypedArrayPrototypeGetLength(encoded) > room) {

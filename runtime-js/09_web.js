@@ -128,6 +128,7 @@
   /** Returns the stream of a body that was read before anybody asked for its stream. */
   parts.usedStream = () => {
     const stream = new ReadableStream();
+    streams.acquireReadableStreamDefaultReader(stream);
     streams.readableStreamDisturb(stream);
     streams.readableStreamClose(stream);
     return stream;

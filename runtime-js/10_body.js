@@ -161,13 +161,13 @@
       async formData() {
         const body = bodyOf(this);
         const type = typeOf(headersOf(this));
-        body.requireUsable();
+        const bytes = await body.bytes();
         const kind = type === null ? "" : essence(type);
-        if (kind === "application/x-www-form-urlencoded") return parts.formOfText(await body.text());
+        if (kind === "application/x-www-form-urlencoded") return parts.formOfText(ops.op_text_decode(bytes, false));
         if (kind !== "multipart/form-data") throw new TypeError("the content type of the body is not that of a form");
         const boundary = type.parameters.get("boundary");
         if (boundary === undefined) throw new TypeError("the content type of the body has no boundary");
-        return parts.decodeForm(await body.bytes(), boundary);
+        return parts.decodeForm(bytes, boundary);
       },
     };
     const names = ObjectKeys(members);

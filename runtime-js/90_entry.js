@@ -82,6 +82,7 @@
     for (let i = 0; i < names.length; i++) {
       if (primordials.StringPrototypeStartsWith(names[i], "op_")) ops[names[i]] = bindings[names[i]];
     }
+    parts.addView("Float16Array", globalThis.Float16Array);
     harden();
     if (!intl) ReflectDeleteProperty(globalThis, "Intl");
   }

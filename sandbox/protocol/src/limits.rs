@@ -143,6 +143,9 @@ mod tests {
             format!("A message is cut at {} bytes", limits.progress_bytes),
             format!("beyond {} in a second or {} in a call", limits.progress_per_second, limits.progress_messages),
             format!("At most {DECODERS} texts are decoded in pieces at once"),
+            format!("At most {COMPRESSORS} streams of a call are compressed or decompressed at once"),
+            format!("A multipart form has at most {FORM_PARTS} parts"),
+            format!("It and a URL have at most {} KiB", URL_PATTERN_BYTES >> 10),
             format!("The body of a request has at most {} MiB", REQUEST_BODY_BYTES as u64 / MIB),
         ] {
             assert!(CONTRACT.contains(&sentence), "tool.d.ts does not say: {sentence}");
