@@ -1222,10 +1222,10 @@ interface ReadableStream<R = any> {
   readonly locked: boolean;
   /** Ends the stream, because nobody needs the rest. */
   cancel(reason?: any): Promise<void>;
-  /** Returns a reader, which locks the stream. A stream of bytes can fill your own buffers. */
-  getReader(options: { mode: "byob" }): ReadableStreamBYOBReader;
   /** Returns a reader of chunks, which locks the stream. */
   getReader(options?: { mode?: undefined }): ReadableStreamDefaultReader<R>;
+  /** Returns a reader, which locks the stream. A stream of bytes can fill your own buffers. */
+  getReader(options: { mode: "byob" }): ReadableStreamBYOBReader;
   /** Writes the stream to the one side of a pair, and returns the other side. */
   pipeThrough<T>(pair: { writable: WritableStream<R>; readable: ReadableStream<T> }, options?: ToolPipeOptions): ReadableStream<T>;
   /** Writes the stream to another one. Resolves at the end. */
@@ -1835,9 +1835,9 @@ interface URLPattern {
   /** Whether the pattern has regular expressions. */
   readonly hasRegExpGroups: boolean;
   /** Returns whether a URL matches. */
-  test(input?: string | ToolURLPatternInit, base?: string): boolean;
+  test(input: string | ToolURLPatternInit, base?: string): boolean;
   /** Returns the parts of a URL that match, or null. */
-  exec(input?: string | ToolURLPatternInit, base?: string): ToolURLPatternResult | null;
+  exec(input: string | ToolURLPatternInit, base?: string): ToolURLPatternResult | null;
 }
 declare var URLPattern: {
   readonly prototype: URLPattern;
