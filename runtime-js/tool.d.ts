@@ -1342,7 +1342,7 @@ interface ReadableStreamDefaultReader<R = any> {
   /** Ends the stream, because nobody needs the rest. */
   cancel(reason?: any): Promise<void>;
   /** Returns the next chunk. */
-  read(): Promise<{ done: false; value: R } | { done: true; value?: undefined }>;
+  read(): Promise<{ done: false; value: R } | { done: true; value: undefined }>;
   /** Unlocks the stream. */
   releaseLock(): void;
 }
