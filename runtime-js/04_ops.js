@@ -233,6 +233,7 @@
   parts.request = request;
   parts.isRunning = isRunning;
   parts.requireRunning = requireRunning;
+  parts.runningCall = () => running;
   parts.requireCall = requireCall;
   parts.beginCall = begin;
   parts.rejectUnanswered = rejectUnanswered;

@@ -757,6 +757,19 @@ declare module "node:*";
 type ToolBytes = ArrayBuffer | ArrayBufferView;
 
 /**
+ * The body of a request or a response.
+ *
+ * A `Blob` or a form sets the content type. A stream has chunks of `Uint8Array`, and is read whole.
+ *
+ * @example
+ * ```ts
+ * const body: ToolBody = new Blob(["text"], { type: "text/plain" });
+ * return new Response(body);
+ * ```
+ */
+type ToolBody = string | ToolBytes | Blob | FormData | URLSearchParams | ReadableStream<Uint8Array>;
+
+/**
  * A response with a status, headers and any body: the answer of a server to `fetch`, or your own.
  *
  * Return one if a JSON value alone is not enough. The answer of a server can be returned as it is.
@@ -782,6 +795,8 @@ interface Response {
   readonly url: string;
   /** Whether a redirect led to `url`. */
   readonly redirected: boolean;
+  /** The body as a stream of bytes, or null without a body. */
+  readonly body: ReadableStream<Uint8Array> | null;
   /** Whether the body was read. */
   readonly bodyUsed: boolean;
   /** Reads the body as text, decoded as UTF-8. */
@@ -792,6 +807,10 @@ interface Response {
   bytes(): Promise<Uint8Array>;
   /** Reads the body as an `ArrayBuffer`. */
   arrayBuffer(): Promise<ArrayBuffer>;
+  /** Reads the body as a `Blob` with its content type. */
+  blob(): Promise<Blob>;
+  /** Reads the body as a form, of both encodings. A multipart form has at most 1000 parts. */
+  formData(): Promise<FormData>;
   /** Copies the response. Throws a `TypeError` if the body was read. */
   clone(): Response;
 }
@@ -824,7 +843,7 @@ declare var Response: {
    *
    * Throws a `TypeError` if the status is 204, 205 or 304 and there is a body.
    */
-  new (body?: string | ToolBytes | URLSearchParams | null, init?: ToolResponseInit): Response;
+  new (body?: ToolBody | null, init?: ToolResponseInit): Response;
   /**
    * Creates a response with a JSON body. Throws a `TypeError` if the value has no JSON form.
    *
@@ -888,7 +907,7 @@ interface ToolRequestInit {
   /** The headers. A text body without `content-type` is `text/plain`, parameters are a form. */
   headers?: ToolHeadersInit;
   /** The body. Default: none. A GET or HEAD with a body throws a `TypeError`. */
-  body?: string | ToolBytes | URLSearchParams | null;
+  body?: ToolBody | null;
   /**
    * How to handle a redirect: follow it, return it as the response, or reject. Default: `follow`.
    *
@@ -905,6 +924,8 @@ interface ToolRequestInit {
   mode?: "same-origin" | "no-cors" | "cors";
   /** No effect: the call ends when the handler does. */
   keepalive?: boolean;
+  /** No effect. Other runtimes need it for a stream as a body. */
+  duplex?: "half";
 }
 /**
  * A request for `fetch`. Its body can be read once, and `fetch` reads it.
@@ -945,6 +966,8 @@ interface Request {
   readonly referrerPolicy: string;
   /** Always `half`. */
   readonly duplex: "half";
+  /** The body as a stream of bytes, or null without a body. */
+  readonly body: ReadableStream<Uint8Array> | null;
   /** Whether the body was read. */
   readonly bodyUsed: boolean;
   /** Reads the body as text, decoded as UTF-8. */
@@ -955,6 +978,10 @@ interface Request {
   bytes(): Promise<Uint8Array>;
   /** Reads the body as an `ArrayBuffer`. */
   arrayBuffer(): Promise<ArrayBuffer>;
+  /** Reads the body as a `Blob` with its content type. */
+  blob(): Promise<Blob>;
+  /** Reads the body as a form, of both encodings. A multipart form has at most 1000 parts. */
+  formData(): Promise<FormData>;
   /** Copies the request. Throws a `TypeError` if the body was read. */
   clone(): Request;
 }
@@ -1180,6 +1207,775 @@ declare var TextDecoder: {
 };
 
 /**
+ * Encodes a stream of text as UTF-8.
+ *
+ * @example
+ * ```ts
+ * return new Response(ReadableStream.from(["a\n", "b\n"]).pipeThrough(new TextEncoderStream()));
+ * ```
+ */
+interface TextEncoderStream {
+  /** Always `utf-8`. */
+  readonly encoding: "utf-8";
+  /** The bytes. */
+  readonly readable: ReadableStream<Uint8Array>;
+  /** Takes the text. */
+  readonly writable: WritableStream<string>;
+}
+declare var TextEncoderStream: {
+  readonly prototype: TextEncoderStream;
+  /** Creates an encoder. */
+  new (): TextEncoderStream;
+};
+
+/**
+ * Decodes a stream of bytes to text. Characters that are divided between chunks stay whole.
+ *
+ * @example
+ * ```ts
+ * const response = await fetch("https://api.example.com/long.txt");
+ * let lines = 0;
+ * for await (const text of response.body!.pipeThrough(new TextDecoderStream())) lines += text.split("\n").length - 1;
+ * return { lines };
+ * ```
+ */
+interface TextDecoderStream {
+  /** The name of the encoding, in lower case. */
+  readonly encoding: string;
+  /** Whether invalid bytes are an error of the stream. */
+  readonly fatal: boolean;
+  /** Whether a byte order mark is part of the text. */
+  readonly ignoreBOM: boolean;
+  /** The text. */
+  readonly readable: ReadableStream<string>;
+  /** Takes the bytes. */
+  readonly writable: WritableStream<ToolBytes>;
+}
+declare var TextDecoderStream: {
+  readonly prototype: TextDecoderStream;
+  /** Creates a decoder. Labels and options are those of a `TextDecoder`. */
+  new (label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean }): TextDecoderStream;
+};
+
+/**
+ * A stream that is read in chunks, as in the [Streams standard](https://streams.spec.whatwg.org/).
+ *
+ * @example
+ * ```ts
+ * const numbers = new ReadableStream<number>({
+ *   start(controller) {
+ *     for (const number of [1, 2, 3]) controller.enqueue(number);
+ *     controller.close();
+ *   },
+ * });
+ * let sum = 0;
+ * for await (const number of numbers) sum += number;
+ * return { sum };
+ * ```
+ */
+interface ReadableStream<R = any> {
+  /** Whether a reader has the stream. */
+  readonly locked: boolean;
+  /** Ends the stream, because nobody needs the rest. */
+  cancel(reason?: any): Promise<void>;
+  /** Returns a reader of chunks, which locks the stream. */
+  getReader(options?: { mode?: undefined }): ReadableStreamDefaultReader<R>;
+  /** Returns a reader, which locks the stream. A stream of bytes can fill your own buffers. */
+  getReader(options: { mode: "byob" }): ReadableStreamBYOBReader;
+  /** Writes the stream to the one side of a pair, and returns the other side. */
+  pipeThrough<T>(pair: { writable: WritableStream<R>; readable: ReadableStream<T> }, options?: ToolPipeOptions): ReadableStream<T>;
+  /** Writes the stream to another one. Resolves at the end. */
+  pipeTo(destination: WritableStream<R>, options?: ToolPipeOptions): Promise<void>;
+  /** Returns two streams with the same chunks. A chunk stays in memory until both are read. */
+  tee(): [ReadableStream<R>, ReadableStream<R>];
+  /** Iterates over the chunks. Leaving the loop cancels the stream, unless `preventCancel` is set. */
+  values(options?: { preventCancel?: boolean }): AsyncIterableIterator<R>;
+  /** The same as `values`. */
+  [Symbol.asyncIterator](options?: { preventCancel?: boolean }): AsyncIterableIterator<R>;
+}
+declare var ReadableStream: {
+  readonly prototype: ReadableStream;
+  /** Creates a stream of bytes, whose reader can bring its own buffer. */
+  new (source: ToolByteSource, strategy?: { highWaterMark?: number }): ReadableStream<Uint8Array>;
+  /** Creates a stream of any chunks. By default, it has none and does not end. */
+  new <R = any>(source?: ToolSource<R>, strategy?: ToolQueuingStrategy<R>): ReadableStream<R>;
+  /** Makes a stream of an iterable, for example of an asynchronous generator. */
+  from<R>(iterable: Iterable<R | PromiseLike<R>> | AsyncIterable<R>): ReadableStream<R>;
+};
+/**
+ * The content of a `ReadableStream`.
+ *
+ * @example
+ * ```ts
+ * let next = 1;
+ * const source: ToolSource<number> = { pull: (controller) => controller.enqueue(next++) };
+ * const first = await new ReadableStream(source).getReader().read();
+ * ```
+ */
+interface ToolSource<R = any> {
+  /** Called once, when the stream is created. */
+  start?: (controller: ReadableStreamDefaultController<R>) => any;
+  /** Called when the stream has room for more. Not called again before its promise resolves. */
+  pull?: (controller: ReadableStreamDefaultController<R>) => void | PromiseLike<void>;
+  /** Called when nobody needs the rest. */
+  cancel?: (reason: any) => void | PromiseLike<void>;
+  /** Absent for a stream of any chunks. */
+  type?: undefined;
+}
+/**
+ * The content of a `ReadableStream` of bytes.
+ *
+ * @example
+ * ```ts
+ * const source: ToolByteSource = {
+ *   type: "bytes",
+ *   start(controller) {
+ *     controller.enqueue(new Uint8Array([1, 2, 3]));
+ *     controller.close();
+ *   },
+ * };
+ * return new Response(new ReadableStream(source));
+ * ```
+ */
+interface ToolByteSource {
+  /** Always `bytes`. */
+  type: "bytes";
+  /** Called once, when the stream is created. */
+  start?: (controller: ReadableByteStreamController) => any;
+  /** Called when the stream has room for more. Not called again before its promise resolves. */
+  pull?: (controller: ReadableByteStreamController) => void | PromiseLike<void>;
+  /** Called when nobody needs the rest. */
+  cancel?: (reason: any) => void | PromiseLike<void>;
+  /** The length of a buffer to create for each read without one. */
+  autoAllocateChunkSize?: number;
+}
+/**
+ * How many chunks a stream holds before it asks its source to wait.
+ *
+ * @example
+ * ```ts
+ * const strategy: ToolQueuingStrategy<string> = { highWaterMark: 1_000, size: (text) => text.length };
+ * const stream = new ReadableStream<string>({}, strategy);
+ * ```
+ */
+interface ToolQueuingStrategy<T = any> {
+  /** The size of all chunks together at which the stream is full. */
+  highWaterMark?: number;
+  /** Returns the size of a chunk. Default: 1. */
+  size?: (chunk: T) => number;
+}
+/**
+ * The options of `pipeTo` and `pipeThrough`.
+ *
+ * @example
+ * ```ts
+ * const options: ToolPipeOptions = { signal: AbortSignal.timeout(1_000) };
+ * await ReadableStream.from(["a"]).pipeTo(new WritableStream(), options);
+ * ```
+ */
+interface ToolPipeOptions {
+  /** Whether the destination stays open at the end. */
+  preventClose?: boolean;
+  /** Whether an error of the source leaves the destination as it is. */
+  preventAbort?: boolean;
+  /** Whether an error of the destination leaves the source as it is. */
+  preventCancel?: boolean;
+  /** Stops the pipe. */
+  signal?: AbortSignal;
+}
+/**
+ * Reads the chunks of a stream one by one.
+ *
+ * @example
+ * ```ts
+ * const reader = ReadableStream.from(["a", "b"]).getReader();
+ * for (let next = await reader.read(); !next.done; next = await reader.read()) ctx.log.info(next.value);
+ * ```
+ */
+interface ReadableStreamDefaultReader<R = any> {
+  /** Resolves when the stream ends, and rejects if it fails. */
+  readonly closed: Promise<void>;
+  /** Ends the stream, because nobody needs the rest. */
+  cancel(reason?: any): Promise<void>;
+  /** Returns the next chunk. */
+  read(): Promise<{ done: false; value: R } | { done: true; value: undefined }>;
+  /** Unlocks the stream. */
+  releaseLock(): void;
+}
+declare var ReadableStreamDefaultReader: {
+  readonly prototype: ReadableStreamDefaultReader;
+  /** Creates a reader, as `getReader` does. */
+  new <R = any>(stream: ReadableStream<R>): ReadableStreamDefaultReader<R>;
+};
+/**
+ * Reads a stream of bytes into your own buffers.
+ *
+ * @example
+ * ```ts
+ * const reader = new Blob(["text"]).stream().getReader({ mode: "byob" });
+ * const { value } = await reader.read(new Uint8Array(1_024));
+ * return { bytes: value?.length };
+ * ```
+ */
+interface ReadableStreamBYOBReader {
+  /** Resolves when the stream ends, and rejects if it fails. */
+  readonly closed: Promise<void>;
+  /** Ends the stream, because nobody needs the rest. */
+  cancel(reason?: any): Promise<void>;
+  /** Fills a view, whose buffer moves into the result. `min`: how many elements to wait for. */
+  read<T extends ArrayBufferView>(view: T, options?: { min?: number }): Promise<{ done: false; value: T } | { done: true; value: T | undefined }>;
+  /** Unlocks the stream. */
+  releaseLock(): void;
+}
+declare var ReadableStreamBYOBReader: {
+  readonly prototype: ReadableStreamBYOBReader;
+  /** Creates a reader, as `getReader` does. */
+  new (stream: ReadableStream<Uint8Array>): ReadableStreamBYOBReader;
+};
+/**
+ * A buffer of a reader that a stream of bytes can fill.
+ *
+ * @example
+ * ```ts
+ * const stream = new ReadableStream({
+ *   type: "bytes",
+ *   pull(controller) {
+ *     const request = controller.byobRequest;
+ *     if (request === null) return controller.enqueue(new Uint8Array(1));
+ *     request.respond(1);
+ *   },
+ * });
+ * ```
+ */
+interface ReadableStreamBYOBRequest {
+  /** The rest of the buffer, or null after `respond`. */
+  readonly view: Uint8Array | null;
+  /** Says how many bytes of the view were written. */
+  respond(bytesWritten: number): void;
+  /** Answers with a view of the same buffer, for example if it was moved. */
+  respondWithNewView(view: ArrayBufferView): void;
+}
+declare var ReadableStreamBYOBRequest: {
+  readonly prototype: ReadableStreamBYOBRequest;
+};
+/**
+ * Fills a stream of bytes.
+ *
+ * @example
+ * ```ts
+ * const start = (controller: ReadableByteStreamController) => controller.enqueue(new Uint8Array([1]));
+ * const stream = new ReadableStream({ type: "bytes", start });
+ * ```
+ */
+interface ReadableByteStreamController {
+  /** The buffer of a reader that waits, or null. */
+  readonly byobRequest: ReadableStreamBYOBRequest | null;
+  /** How many bytes the stream has room for, or null after an error. */
+  readonly desiredSize: number | null;
+  /** Ends the stream after the chunks that wait. */
+  close(): void;
+  /** Adds a chunk, whose buffer moves into the stream. */
+  enqueue(chunk: ArrayBufferView): void;
+  /** Ends the stream with an error. */
+  error(reason?: any): void;
+}
+declare var ReadableByteStreamController: {
+  readonly prototype: ReadableByteStreamController;
+};
+/**
+ * Fills a stream.
+ *
+ * @example
+ * ```ts
+ * const start = (controller: ReadableStreamDefaultController<string>) => controller.enqueue("first");
+ * const stream = new ReadableStream<string>({ start });
+ * ```
+ */
+interface ReadableStreamDefaultController<R = any> {
+  /** How much the stream has room for, or null after an error. */
+  readonly desiredSize: number | null;
+  /** Ends the stream after the chunks that wait. */
+  close(): void;
+  /** Adds a chunk. */
+  enqueue(chunk?: R): void;
+  /** Ends the stream with an error. */
+  error(reason?: any): void;
+}
+declare var ReadableStreamDefaultController: {
+  readonly prototype: ReadableStreamDefaultController;
+};
+
+/**
+ * A stream that takes chunks.
+ *
+ * @example
+ * ```ts
+ * const words: string[] = [];
+ * await ReadableStream.from(["a", "b"]).pipeTo(new WritableStream<string>({ write: (word) => void words.push(word) }));
+ * return { words };
+ * ```
+ */
+interface WritableStream<W = any> {
+  /** Whether a writer has the stream. */
+  readonly locked: boolean;
+  /** Ends the stream with an error, and drops the chunks that wait. */
+  abort(reason?: any): Promise<void>;
+  /** Ends the stream after the chunks that wait. */
+  close(): Promise<void>;
+  /** Returns a writer, which locks the stream. */
+  getWriter(): WritableStreamDefaultWriter<W>;
+}
+declare var WritableStream: {
+  readonly prototype: WritableStream;
+  /** Creates a stream. By default, it takes everything and does nothing. */
+  new <W = any>(sink?: ToolSink<W>, strategy?: ToolQueuingStrategy<W>): WritableStream<W>;
+};
+/**
+ * The destination of a `WritableStream`.
+ *
+ * @example
+ * ```ts
+ * let bytes = 0;
+ * const sink: ToolSink<Uint8Array> = { write: (chunk) => void (bytes += chunk.length) };
+ * await new Blob(["text"]).stream().pipeTo(new WritableStream(sink));
+ * ```
+ */
+interface ToolSink<W = any> {
+  /** Called once, when the stream is created. */
+  start?: (controller: WritableStreamDefaultController) => any;
+  /** Called for each chunk. Not called again before its promise resolves. */
+  write?: (chunk: W, controller: WritableStreamDefaultController) => void | PromiseLike<void>;
+  /** Called at the end. */
+  close?: () => void | PromiseLike<void>;
+  /** Called if the stream is aborted. */
+  abort?: (reason: any) => void | PromiseLike<void>;
+}
+/**
+ * Controls a `WritableStream` from its destination.
+ *
+ * @example
+ * ```ts
+ * const write = (_chunk: string, controller: WritableStreamDefaultController) => controller.error(new Error("full"));
+ * const stream = new WritableStream<string>({ write });
+ * ```
+ */
+interface WritableStreamDefaultController {
+  /** Aborts when the stream does. */
+  readonly signal: AbortSignal;
+  /** Ends the stream with an error. */
+  error(reason?: any): void;
+}
+declare var WritableStreamDefaultController: {
+  readonly prototype: WritableStreamDefaultController;
+};
+/**
+ * Writes chunks to a stream.
+ *
+ * @example
+ * ```ts
+ * const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+ * const writer = writable.getWriter();
+ * void writer.write(new TextEncoder().encode("text")).then(() => writer.close());
+ * return new Response(readable);
+ * ```
+ */
+interface WritableStreamDefaultWriter<W = any> {
+  /** Resolves when the stream ends, and rejects if it fails. */
+  readonly closed: Promise<void>;
+  /** How much the stream has room for, or null after an error. */
+  readonly desiredSize: number | null;
+  /** Resolves when the stream has room for more. */
+  readonly ready: Promise<void>;
+  /** Ends the stream with an error, and drops the chunks that wait. */
+  abort(reason?: any): Promise<void>;
+  /** Ends the stream after the chunks that wait. */
+  close(): Promise<void>;
+  /** Unlocks the stream. */
+  releaseLock(): void;
+  /** Writes a chunk. Resolves when the destination has taken it. */
+  write(chunk?: W): Promise<void>;
+}
+declare var WritableStreamDefaultWriter: {
+  readonly prototype: WritableStreamDefaultWriter;
+  /** Creates a writer, as `getWriter` does. */
+  new <W = any>(stream: WritableStream<W>): WritableStreamDefaultWriter<W>;
+};
+
+/**
+ * A pair of streams: what is written to one, is read from the other in a changed form.
+ *
+ * @example
+ * ```ts
+ * const upper = new TransformStream<string, string>({
+ *   transform(chunk, controller) {
+ *     controller.enqueue(chunk.toUpperCase());
+ *   },
+ * });
+ * return new Response(ReadableStream.from(["a", "b"]).pipeThrough(upper).pipeThrough(new TextEncoderStream()));
+ * ```
+ */
+interface TransformStream<I = any, O = any> {
+  /** The changed chunks. */
+  readonly readable: ReadableStream<O>;
+  /** Takes the chunks. */
+  readonly writable: WritableStream<I>;
+}
+declare var TransformStream: {
+  readonly prototype: TransformStream;
+  /** Creates a pair. By default, chunks stay as they are. */
+  new <I = any, O = any>(
+    transformer?: ToolTransformer<I, O>,
+    writableStrategy?: ToolQueuingStrategy<I>,
+    readableStrategy?: ToolQueuingStrategy<O>,
+  ): TransformStream<I, O>;
+};
+/**
+ * How a `TransformStream` changes chunks.
+ *
+ * @example
+ * ```ts
+ * const twice: ToolTransformer<number, number> = { transform: (chunk, controller) => controller.enqueue(chunk * 2) };
+ * const stream = ReadableStream.from([1, 2]).pipeThrough(new TransformStream(twice));
+ * ```
+ */
+interface ToolTransformer<I = any, O = any> {
+  /** Called once, when the pair is created. */
+  start?: (controller: TransformStreamDefaultController<O>) => any;
+  /** Called for each chunk. Not called again before its promise resolves. */
+  transform?: (chunk: I, controller: TransformStreamDefaultController<O>) => void | PromiseLike<void>;
+  /** Called after the last chunk. */
+  flush?: (controller: TransformStreamDefaultController<O>) => void | PromiseLike<void>;
+  /** Called if one of the streams is canceled or aborted. */
+  cancel?: (reason: any) => void | PromiseLike<void>;
+}
+/**
+ * Controls a `TransformStream` from its transformer.
+ *
+ * @example
+ * ```ts
+ * const transform = (chunk: string, controller: TransformStreamDefaultController<string>) => controller.enqueue(`${chunk}\n`);
+ * const lines = new TransformStream({ transform });
+ * ```
+ */
+interface TransformStreamDefaultController<O = any> {
+  /** How much the readable side has room for, or null after an error. */
+  readonly desiredSize: number | null;
+  /** Adds a chunk to the readable side. */
+  enqueue(chunk?: O): void;
+  /** Ends both sides with an error. */
+  error(reason?: any): void;
+  /** Closes the readable side, and ends the writable side with an error. */
+  terminate(): void;
+}
+declare var TransformStreamDefaultController: {
+  readonly prototype: TransformStreamDefaultController;
+};
+/**
+ * Measures chunks by their bytes.
+ *
+ * @example
+ * ```ts
+ * const stream = new ReadableStream({}, new ByteLengthQueuingStrategy({ highWaterMark: 65_536 }));
+ * ```
+ */
+interface ByteLengthQueuingStrategy {
+  /** The number of bytes at which a stream is full. */
+  readonly highWaterMark: number;
+  /** Returns the bytes of a chunk. */
+  readonly size: (chunk: any) => number;
+}
+declare var ByteLengthQueuingStrategy: {
+  readonly prototype: ByteLengthQueuingStrategy;
+  /** Creates a strategy. */
+  new (options: { highWaterMark: number }): ByteLengthQueuingStrategy;
+};
+/**
+ * Counts chunks.
+ *
+ * @example
+ * ```ts
+ * const stream = new ReadableStream({}, new CountQueuingStrategy({ highWaterMark: 4 }));
+ * ```
+ */
+interface CountQueuingStrategy {
+  /** The number of chunks at which a stream is full. */
+  readonly highWaterMark: number;
+  /** Returns 1. */
+  readonly size: (chunk?: any) => number;
+}
+declare var CountQueuingStrategy: {
+  readonly prototype: CountQueuingStrategy;
+  /** Creates a strategy. */
+  new (options: { highWaterMark: number }): CountQueuingStrategy;
+};
+
+/**
+ * Compresses a stream of bytes.
+ *
+ * At most 32 streams of a call are compressed or decompressed at once; the next throws a `RangeError`.
+ * Compression counts as processor time.
+ *
+ * @example
+ * ```ts
+ * const packed = new Blob(["text"]).stream().pipeThrough(new CompressionStream("gzip"));
+ * await ctx.files.write("text.gz", await new Response(packed).bytes());
+ * ```
+ */
+interface CompressionStream {
+  /** The compressed bytes. */
+  readonly readable: ReadableStream<Uint8Array>;
+  /** Takes the bytes. */
+  readonly writable: WritableStream<ToolBytes>;
+}
+declare var CompressionStream: {
+  readonly prototype: CompressionStream;
+  /** Creates a compressor. Throws a `TypeError` for another format. */
+  new (format: "gzip" | "deflate" | "deflate-raw"): CompressionStream;
+};
+/**
+ * Decompresses a stream of bytes. Invalid, incomplete or longer input is an error of the stream.
+ *
+ * The output counts as buffers of the worker.
+ *
+ * @example
+ * ```ts
+ * const packed = await ctx.files.read("text.gz");
+ * if (packed === null) return null;
+ * const text = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+ * return { text: await new Response(text).text() };
+ * ```
+ */
+interface DecompressionStream {
+  /** The bytes. */
+  readonly readable: ReadableStream<Uint8Array>;
+  /** Takes the compressed bytes. */
+  readonly writable: WritableStream<ToolBytes>;
+}
+declare var DecompressionStream: {
+  readonly prototype: DecompressionStream;
+  /** Creates a decompressor. Throws a `TypeError` for another format. */
+  new (format: "gzip" | "deflate" | "deflate-raw" | "brotli"): DecompressionStream;
+};
+
+/**
+ * Bytes with a media type, which nobody can change.
+ *
+ * @example
+ * ```ts
+ * const blob = new Blob(["id,name\n", "1,one\n"], { type: "text/csv" });
+ * return new Response(blob);
+ * ```
+ */
+interface Blob {
+  /** The number of bytes. */
+  readonly size: number;
+  /** The media type in lower case, or an empty text. */
+  readonly type: string;
+  /** Reads the bytes as an `ArrayBuffer`. */
+  arrayBuffer(): Promise<ArrayBuffer>;
+  /** Reads the bytes. */
+  bytes(): Promise<Uint8Array>;
+  /** Returns a part. Negative positions count from the end. Default: everything. */
+  slice(start?: number, end?: number, type?: string): Blob;
+  /** Returns a stream of the bytes. */
+  stream(): ReadableStream<Uint8Array>;
+  /** Reads the bytes as text, decoded as UTF-8. */
+  text(): Promise<string>;
+  /** Returns a stream of the text, decoded as UTF-8. */
+  textStream(): ReadableStream<string>;
+}
+declare var Blob: {
+  readonly prototype: Blob;
+  /** Joins parts. Default: none, without a type. */
+  new (parts?: Iterable<string | ToolBytes | Blob>, options?: { type?: string; endings?: "transparent" | "native" }): Blob;
+};
+/**
+ * A `Blob` with a name, for example in a form.
+ *
+ * @example
+ * ```ts
+ * const form = new FormData();
+ * form.append("photo", new File([new Uint8Array([1, 2])], "photo.png", { type: "image/png" }));
+ * ```
+ */
+interface File extends Blob {
+  /** The name. */
+  readonly name: string;
+  /** When it was changed, in milliseconds since 1970. */
+  readonly lastModified: number;
+}
+declare var File: {
+  readonly prototype: File;
+  /** Joins parts to a file. Default: the start of the call as its time. */
+  new (
+    parts: Iterable<string | ToolBytes | Blob>,
+    name: string,
+    options?: { type?: string; endings?: "transparent" | "native"; lastModified?: number },
+  ): File;
+};
+
+/**
+ * The fields of a form, each a text or a file.
+ *
+ * As a body, it is sent as `multipart/form-data`.
+ *
+ * @example
+ * ```ts
+ * const form = new FormData();
+ * form.append("title", "A photo");
+ * form.append("photo", new Blob([new Uint8Array([1, 2])], { type: "image/png" }), "photo.png");
+ * const response = await fetch("https://api.example.com/photos", { method: "POST", body: form });
+ * ```
+ */
+interface FormData {
+  /** Adds a field. Existing fields with the name remain. */
+  append(name: string, value: string): void;
+  /** Adds a file. A `Blob` without a name is called `blob`. */
+  append(name: string, value: Blob, filename?: string): void;
+  /** Removes the fields with the name. */
+  delete(name: string): void;
+  /** Returns the first field with the name, or null if there is none. */
+  get(name: string): string | File | null;
+  /** Returns all fields with the name. */
+  getAll(name: string): (string | File)[];
+  /** Returns whether a field has the name. */
+  has(name: string): boolean;
+  /** Replaces all fields with the name. */
+  set(name: string, value: string): void;
+  /** Replaces all fields with the name by a file. */
+  set(name: string, value: Blob, filename?: string): void;
+  /** Calls `callback` for each field, with `self` as its `this`. */
+  forEach(callback: (value: string | File, name: string, form: FormData) => void, self?: any): void;
+  /** Iterates over names and values. */
+  entries(): IterableIterator<[string, string | File]>;
+  /** Iterates over names. */
+  keys(): IterableIterator<string>;
+  /** Iterates over values. */
+  values(): IterableIterator<string | File>;
+  /** The same as `entries`. */
+  [Symbol.iterator](): IterableIterator<[string, string | File]>;
+}
+declare var FormData: {
+  readonly prototype: FormData;
+  /** Creates a form without fields. */
+  new (): FormData;
+};
+
+/**
+ * A pattern that URLs are compared with, as in the
+ * [URL Pattern standard](https://urlpattern.spec.whatwg.org/).
+ *
+ * @example
+ * ```ts
+ * const books = new URLPattern({ pathname: "/books/:id" });
+ * return { id: books.exec(req.input.url)?.pathname.groups.id ?? null };
+ * ```
+ */
+interface URLPattern {
+  /** The pattern of the protocol. */
+  readonly protocol: string;
+  /** The pattern of the user name. */
+  readonly username: string;
+  /** The pattern of the password. */
+  readonly password: string;
+  /** The pattern of the host name. */
+  readonly hostname: string;
+  /** The pattern of the port. */
+  readonly port: string;
+  /** The pattern of the path. */
+  readonly pathname: string;
+  /** The pattern of the query. */
+  readonly search: string;
+  /** The pattern of the fragment. */
+  readonly hash: string;
+  /** Whether the pattern has regular expressions. */
+  readonly hasRegExpGroups: boolean;
+  /** Returns whether a URL matches. */
+  test(input: string | ToolURLPatternInit, base?: string): boolean;
+  /** Returns the parts of a URL that match, or null. */
+  exec(input: string | ToolURLPatternInit, base?: string): ToolURLPatternResult | null;
+}
+declare var URLPattern: {
+  readonly prototype: URLPattern;
+  /** Creates a pattern. It and a URL have at most 16 KiB. Throws a `TypeError` if it is invalid. */
+  new (input: string | ToolURLPatternInit, base: string, options?: { ignoreCase?: boolean }): URLPattern;
+  /** Creates a pattern of a complete URL, or of components. Absent components match anything. */
+  new (input?: string | ToolURLPatternInit, options?: { ignoreCase?: boolean }): URLPattern;
+};
+/**
+ * The components of a URL or of a `URLPattern`.
+ *
+ * @example
+ * ```ts
+ * const components: ToolURLPatternInit = { protocol: "https", pathname: "/:name" };
+ * const pattern = new URLPattern(components);
+ * ```
+ */
+interface ToolURLPatternInit {
+  /** The protocol, without a colon. */
+  protocol?: string;
+  /** The user name. */
+  username?: string;
+  /** The password. */
+  password?: string;
+  /** The host name. */
+  hostname?: string;
+  /** The port. */
+  port?: string;
+  /** The path. */
+  pathname?: string;
+  /** The query, without `?`. */
+  search?: string;
+  /** The fragment, without `#`. */
+  hash?: string;
+  /** A URL for components that are absent. */
+  baseURL?: string;
+}
+/**
+ * The parts of a URL that match a `URLPattern`.
+ *
+ * @example
+ * ```ts
+ * const result: ToolURLPatternResult | null = new URLPattern({ search: "q=:q" }).exec("https://a.example/?q=x");
+ * return { q: result?.search.groups.q ?? null };
+ * ```
+ */
+interface ToolURLPatternResult {
+  /** The arguments of `exec`. */
+  inputs: (string | ToolURLPatternInit)[];
+  /** The protocol. */
+  protocol: ToolURLPatternMatch;
+  /** The user name. */
+  username: ToolURLPatternMatch;
+  /** The password. */
+  password: ToolURLPatternMatch;
+  /** The host name. */
+  hostname: ToolURLPatternMatch;
+  /** The port. */
+  port: ToolURLPatternMatch;
+  /** The path. */
+  pathname: ToolURLPatternMatch;
+  /** The query. */
+  search: ToolURLPatternMatch;
+  /** The fragment. */
+  hash: ToolURLPatternMatch;
+}
+/**
+ * One component of a URL that matches a `URLPattern`.
+ *
+ * @example
+ * ```ts
+ * const match: ToolURLPatternMatch | undefined = new URLPattern({ pathname: "/:a" }).exec("https://a.example/x")?.pathname;
+ * ```
+ */
+interface ToolURLPatternMatch {
+  /** The component. */
+  input: string;
+  /** The text of each group, by its name or number. */
+  groups: Record<string, string | undefined>;
+}
+
+/**
  * Decodes base64 to a string with one character per byte.
  *
  * Throws a `DOMException` (`InvalidCharacterError`) for invalid base64.
@@ -1214,7 +2010,7 @@ declare function btoa(data: string): string;
  * const copy = structuredClone(req.input);
  * ```
  */
-declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T;
+declare function structuredClone<T>(value: T, options?: { transfer?: (ArrayBuffer | ReadableStream | WritableStream)[] }): T;
 
 /**
  * Random values, and the algorithms of the

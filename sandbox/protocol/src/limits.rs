@@ -25,6 +25,18 @@ pub const REQUEST_BODY_BYTES: usize = 1 << 20;
 /// Maximum number of concurrent streaming text decoders of one call.
 pub const DECODERS: usize = 256;
 
+/// Maximum number of concurrent streams that one call compresses or decompresses.
+pub const COMPRESSORS: usize = 32;
+
+/// Maximum parts of a multipart form that `formData` reads.
+pub const FORM_PARTS: usize = 1_000;
+
+/// Maximum bytes of the headers of one part of a multipart form.
+pub const FORM_HEAD_BYTES: usize = 16 << 10;
+
+/// Maximum bytes of a `URLPattern`, and of a URL that it is compared with.
+pub const URL_PATTERN_BYTES: usize = 16 << 10;
+
 /// Maximum length of the stack of a thrown error, in bytes. The rest is cut off.
 pub const STACK_BYTES: u64 = 8 << 10;
 
@@ -131,6 +143,9 @@ mod tests {
             format!("A message is cut at {} bytes", limits.progress_bytes),
             format!("beyond {} in a second or {} in a call", limits.progress_per_second, limits.progress_messages),
             format!("At most {DECODERS} texts are decoded in pieces at once"),
+            format!("At most {COMPRESSORS} streams of a call are compressed or decompressed at once"),
+            format!("A multipart form has at most {FORM_PARTS} parts"),
+            format!("It and a URL have at most {} KiB", URL_PATTERN_BYTES >> 10),
             format!("The body of a request has at most {} MiB", REQUEST_BODY_BYTES as u64 / MIB),
         ] {
             assert!(CONTRACT.contains(&sentence), "tool.d.ts does not say: {sentence}");

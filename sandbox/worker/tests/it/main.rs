@@ -22,6 +22,7 @@ mod queued;
 mod scheduled;
 mod schemas;
 mod speed;
+mod streams;
 mod tiers;
 mod wait_until;
 mod web;
