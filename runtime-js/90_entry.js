@@ -170,33 +170,37 @@
     ops.op_threw(hasMoreParameters ? parts.withAdviceOnParameters(message) : message, stack);
   }
 
-  async function drive(call, head, body, granted) {
+  async function drive(call, head, body, granted, bodyBytes) {
     try {
       const req = JSONParse(head);
       // Without a prototype, records with external names contain only those names.
       ObjectSetPrototypeOf(req.query, null);
       ObjectSetPrototypeOf(req.headers, null);
       const input = body === "" ? null : JSONParse(body);
-      parts.define(req, "body", input);
+      if (bodyBytes < 0) parts.define(req, "body", input);
       parts.define(req, "input", input);
       // Not enumerable, so that an answer made from `req` does not repeat its input.
       ObjectDefineProperty(req, "inputText", { __proto__: null, value: body === "" ? "null" : body, writable: true, enumerable: false, configurable: true });
-      ObjectSetPrototypeOf(req, parts.requestPrototype);
+      if (bodyBytes < 0) ObjectSetPrototypeOf(req, parts.requestPrototype);
+      else parts.giveBody(req, call, bodyBytes);
       answer(await handler(req, context(call, granted)));
     } catch (error) {
       threw(error);
     }
   }
 
-  /** Starts the call `id`. `op_returned`, `op_responded` or `op_threw` reports its end. */
-  function call(nowMs, head, body, granted, id) {
+  /**
+   * Starts the call `id`. `op_returned`, `op_responded` or `op_threw` reports its end. `bodyBytes`: the
+   * size of a body that is not JSON, or -1.
+   */
+  function call(nowMs, head, body, granted, id, bodyBytes) {
     clock.start(nowMs);
     // A late answer to an earlier call must not wake anything in this one.
     const running = parts.beginCall(id);
     parts.forgetTimers();
     parts.forgetEntries();
     parts.closeGroups();
-    drive(running, head, body, granted);
+    drive(running, head, body, granted, bodyBytes);
   }
 
   /** Waits for the top level of a module, then takes its handler. */

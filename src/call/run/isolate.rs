@@ -118,6 +118,7 @@ pub(super) async fn run(
             announced,
             head: head(&task)?,
             body: task.input.text.clone(),
+            body_bytes: None,
             env,
             now_ms: task.now.0,
             limits,
