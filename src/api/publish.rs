@@ -63,6 +63,14 @@ pub struct EndpointDraft {
     /// When a call is charged. Default: after its handler has succeeded.
     #[serde(default)]
     pub settle: SettleTime,
+    /// Media types of bodies that it takes beside JSON, for example `text/csv` or `image/*`.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub request_types: Vec<String>,
+    /// Request headers that it sees, for example `stripe-signature`. Never credentials or payments.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub request_headers: Vec<String>,
     /// Note about this version, for its owner and admins.
     #[serde(default)]
     #[schemars(length(max = 200))]
@@ -132,6 +140,14 @@ pub struct EndpointPatch {
     /// When a call is charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<SettleTime>,
+    /// Media types of bodies that it takes beside JSON. They replace all previous ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub request_types: Option<Vec<String>>,
+    /// Request headers that it sees. They replace all previous ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub request_headers: Option<Vec<String>>,
     /// Note about the new version, for its owner and admins.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]

@@ -169,6 +169,8 @@ impl Catalog {
             isolation: draft.isolation,
             accepts: draft.accepts.clone(),
             settle: draft.settle,
+            request_types: draft.request_types.clone(),
+            request_headers: draft.request_headers.clone(),
             content_safety: None,
             review: existing.map_or_else(Review::default, |existing| existing.review.clone()),
             decided_on: None,

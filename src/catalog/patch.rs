@@ -38,6 +38,10 @@ pub struct Patch {
     /// Accepted ways to pay that replace the previous ones.
     pub accepts: Option<Vec<String>>,
     pub settle: Option<SettleTime>,
+    /// Media types that replace the previous ones.
+    pub request_types: Option<Vec<String>>,
+    /// Header names that replace the previous ones.
+    pub request_headers: Option<Vec<String>>,
     /// Attestation of a builder for a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about the new version. Empty removes it.
@@ -78,6 +82,8 @@ impl Patch {
             ("isolation", self.isolation.is_some()),
             ("accepts", self.accepts.is_some()),
             ("settle", self.settle.is_some()),
+            ("requestTypes", self.request_types.is_some()),
+            ("requestHeaders", self.request_headers.is_some()),
             ("safetyAttestation", self.safety_attestation.is_some()),
             ("note", self.note.is_some()),
         ];
@@ -97,6 +103,8 @@ impl Patch {
         set(&mut endpoint.isolation, self.isolation.as_ref());
         set(&mut endpoint.accepts, self.accepts.as_ref());
         set(&mut endpoint.settle, self.settle.as_ref());
+        set(&mut endpoint.request_types, self.request_types.as_ref());
+        set(&mut endpoint.request_headers, self.request_headers.as_ref());
         if let Some(changed) = &self.limits {
             endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
         }

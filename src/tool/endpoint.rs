@@ -73,6 +73,12 @@ pub struct Endpoint {
     /// Whether a call is charged before its handler runs, or after.
     #[serde(default, skip_serializing_if = "SettleTime::is_after")]
     pub settle: SettleTime,
+    /// Media types of bodies that it takes beside JSON.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_types: Vec<String>,
+    /// Request headers that it sees in addition to those that every tool sees.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_headers: Vec<String>,
     /// Result of the content scan. `None` if nothing was scanned.
     pub content_safety: Option<ContentSafety>,
     /// Pending reviews and past decisions of admins.

@@ -35,6 +35,8 @@ fields! {
     "isolation" isolation |endpoint| json!(endpoint.isolation);
     "accepts" accepts |endpoint| json!(endpoint.accepts);
     "settle" settle |endpoint| json!(endpoint.settle);
+    "requestTypes" request_types |endpoint| json!(endpoint.request_types);
+    "requestHeaders" request_headers |endpoint| json!(endpoint.request_headers);
 }
 
 /// The reviewed fields that the content scan reads, in addition to the handler.

@@ -7,7 +7,7 @@ use tollhouse_protocol::Limits;
 use tollhouse_tool::MicroUsd;
 
 /// Fields that a folder may set, in the order of output.
-pub(crate) const FIELDS: [&str; 15] = [
+pub(crate) const FIELDS: [&str; 17] = [
     "title",
     "description",
     "status",
@@ -22,6 +22,8 @@ pub(crate) const FIELDS: [&str; 15] = [
     "isolation",
     "accepts",
     "settle",
+    "requestTypes",
+    "requestHeaders",
     "handlerType",
 ];
 
@@ -52,6 +54,8 @@ pub(crate) fn of_record(record: &OwnEndpoint) -> Map<String, Value> {
         isolation: Some(record.isolation),
         accepts: Some(record.accepts.clone()),
         settle: Some(record.settle),
+        request_types: Some(common.request_types),
+        request_headers: Some(common.request_headers),
         ..EndpointPatch::default()
     };
     let mut fields = json!(patch).as_object().cloned().unwrap_or_default();
@@ -68,7 +72,7 @@ pub(crate) fn default(field: &str) -> Value {
         "title" | "description" => json!(""),
         "status" => json!("active"),
         "priceUsd" | "maxPriceUsd" => json!(0.0),
-        "tags" | "allowedHosts" | "accepts" => json!([]),
+        "tags" | "allowedHosts" | "accepts" | "requestTypes" | "requestHeaders" => json!([]),
         "inputSchema" => json!({ "type": "object" }),
         "isolation" => json!("warm"),
         "settle" => json!("after"),
