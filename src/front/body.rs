@@ -105,6 +105,14 @@ pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
+/// Reads some of the body of a refused request, so that its client gets the error. A client that waits for `100 Continue`
+/// has sent nothing.
+pub async fn discard_unread(headers: &HeaderMap, body: Body) {
+    if !expects_continue(headers) {
+        discard(body.into_data_stream()).await;
+    }
+}
+
 /// Reads some more of a rejected body, so that its client gets the error.
 pub(crate) async fn discard(stream: BodyDataStream) {
     _ = tokio::time::timeout(DRAIN, drain(stream)).await;

@@ -92,8 +92,13 @@ impl Spool {
     }
 
     /// Returns the bytes of all files, in whole units.
-    pub(crate) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.files.used()
+    }
+
+    /// Returns the maximum of all files, or `None` if there is none.
+    pub fn max(&self) -> Option<usize> {
+        self.files.max()
     }
 
     /// Reads the whole body of a request.

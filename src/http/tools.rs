@@ -97,13 +97,20 @@ async fn called(http: Http, slug: String, peer: SocketAddr, request: Request) ->
             });
         }
     };
-    if parts.method != Method::GET && !live.endpoint.request_types.is_empty() && !offered.repeatable() {
-        // Before the challenge, so that nobody signs a payment for a body that the tool does not take.
-        body::kind(&parts.headers, &live.endpoint.request_types)?;
-    }
     let quote = quote(&parts.headers);
     let option = EntryMethod::of_method(method(&parts));
-    http.calls.check_offered(&live, (by, option), &offered, quote.as_deref())?;
+    let types = &live.endpoint.request_types;
+    // Before the challenge, so that nobody signs a payment for a body that the tool does not take.
+    let is_checked = parts.method != Method::GET && !types.is_empty() && !offered.repeatable();
+    let kind = if is_checked { body::kind(&parts.headers, types).map(drop) } else { Ok(()) };
+    let checked = kind.and_then(|()| Ok(http.calls.check_offered(&live, (by, option), &offered, quote.as_deref())?));
+    if let Err(refused) = checked {
+        if !types.is_empty() {
+            // It can be long.
+            body::discard_unread(&parts.headers, body).await;
+        }
+        return Err(refused);
+    }
     check_query(&query)?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
