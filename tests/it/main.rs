@@ -16,6 +16,7 @@ mod attacks;
 mod audit;
 mod backups;
 mod bearer;
+mod bodies;
 mod browsers;
 mod buckets;
 mod builders;
