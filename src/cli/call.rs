@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// JSON input, `@FILE` or `-` [default: `{}`; GET for a URL]
     #[arg(id = "input", long = "json", value_name = "V|@FILE|-")]
     input: Option<String>,
-    /// File to send in place of JSON, for a tool that takes its type
+    /// File to send as the body, in place of JSON
     #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "resume"])]
     body_file: Option<PathBuf>,
     /// Media type of the file [default: by its name]

@@ -108,9 +108,9 @@ pub struct HttpFlags {
     pub body_bytes_held: Option<usize> = "TOLLHOUSE_BODY_BYTES_HELD",
     /// Bytes of request bodies in memory from one client address; 0 means no limit [default: 33554432, and none when listening on loopback]
     pub address_body_bytes_held: Option<usize> = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD",
-    /// Bytes of long request bodies that are not JSON, on disk while they are in use; further ones get 503; 0 means no limit [default: 1073741824]
+    /// Bytes of long non-JSON bodies on disk; further ones get 503; 0 means no limit [default: 1073741824]
     pub spool_bytes: Option<usize> = "TOLLHOUSE_SPOOL_BYTES",
-    /// Bytes of such bodies from one client address; 0 means no limit [default: 268435456, and none when listening on loopback]
+    /// Bytes of long non-JSON bodies on disk from one client address; 0 means no limit [default: 268435456, and none when listening on loopback]
     pub address_spool_bytes: Option<usize> = "TOLLHOUSE_ADDRESS_SPOOL_BYTES",
     /// Bytes of unread responses; above that, long unpaid calls get 503; 0 means no limit [default: 67108864]
     pub answer_bytes_held: Option<usize> = "TOLLHOUSE_ANSWER_BYTES_HELD",
