@@ -5,7 +5,7 @@
   const { defineGlobal, tag } = parts;
   const { NumberIsFinite, Number, ObjectDefineProperty, ObjectGetPrototypeOf, ObjectSetPrototypeOf, PromiseReject, ReflectApply,
     ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, SafeMap, StringPrototypeToWellFormed, SymbolIterator,
-    TypeError } = parts.primordials;
+    SymbolKeyFor, TypeError } = parts.primordials;
 
   const AsyncFunctionPrototype = ObjectGetPrototypeOf(async function () {});
   const IteratorPrototype = ObjectGetPrototypeOf(ObjectGetPrototypeOf([][SymbolIterator]()));
@@ -112,6 +112,19 @@
     defineGlobal(Class.name, Class);
   }
 
+  /** Makes an interface of `deno_web` a global like ours, without the members that only Deno uses. */
+  function adoptInterface(Class, shown = []) {
+    const { prototype } = Class;
+    const keys = ReflectOwnKeys(prototype);
+    for (let i = 0; i < keys.length; i++) {
+      // Symbols that Deno and Node.js have registered.
+      if (typeof keys[i] === "symbol" && SymbolKeyFor(keys[i]) !== undefined) ReflectDeleteProperty(prototype, keys[i]);
+    }
+    brands.set(prototype, firstGetter(prototype));
+    parts.showInterface(Class, shown);
+    defineGlobal(Class.name, Class);
+  }
+
   /** Defines a global function of the web. Unlike interfaces, these are enumerable. */
   function defineOperation(method) {
     parts.operations[method.name] = true;
@@ -212,6 +225,7 @@
   parts.needArguments = needArguments;
   parts.exposeMembers = exposeMembers;
   parts.defineInterface = defineInterface;
+  parts.adoptInterface = adoptInterface;
   parts.isInterfaceObject = isInterfaceObject;
   parts.defineOperation = defineOperation;
   parts.refuseConstruction = refuseConstruction;

@@ -141,10 +141,10 @@
   }
 
   /** Appends the enumerable properties of an object. */
-  function properties(value, items, state, omitted = undefined) {
+  function properties(value, items, state, omits = undefined) {
     const keys = ReflectOwnKeys(value);
     for (let i = 0; i < keys.length; i++) {
-      if (keys[i] === omitted) continue;
+      if (omits?.(keys[i])) continue;
       const held = ReflectGetOwnPropertyDescriptor(value, keys[i]);
       if (held === undefined || !held.enumerable) continue;
       if (isFull(state)) return add(items, MORE);
@@ -353,7 +353,8 @@
       const held = proof((object) => [ReflectApply(getters[i].get, object, [])], value);
       if (held !== undefined) add(items, `${getters[i].name}: ${write(held[0], state)}`);
     }
-    properties(value, items, state, "isTrusted");
+    // The symbols are of `deno_web`.
+    properties(value, items, state, (name) => name === "isTrusted" || typeof name === "symbol");
     return braces(prefixOf(value), items);
   }
 

@@ -227,6 +227,7 @@
   parts.timed = timed;
   parts.request = request;
   parts.requireRunning = requireRunning;
+  parts.runningCall = () => running;
   parts.requireCall = requireCall;
   parts.beginCall = begin;
   parts.rejectUnanswered = rejectUnanswered;

@@ -441,13 +441,15 @@
       /** Calls `run` when the signal aborts. Returns a function that cancels this. */
       parts.onAbort = (signal, run) => {
         addAbortAlgorithm(signal, run);
-        return () => {
-          const others = [];
-          const algorithms = signal.#algorithms;
-          for (let i = 0; i < algorithms.length; i++) if (algorithms[i] !== run) define(others, others.length, algorithms[i]);
-          signal.#algorithms = others;
-        };
+        return () => parts.offAbort(signal, run);
       };
+      parts.offAbort = (signal, run) => {
+        const others = [];
+        const algorithms = signal.#algorithms;
+        for (let i = 0; i < algorithms.length; i++) if (algorithms[i] !== run) define(others, others.length, algorithms[i]);
+        signal.#algorithms = others;
+      };
+      parts.abortSignal = abort;
       parts.abortReason = (signal) => signal.#reason;
     }
   }

@@ -47,9 +47,10 @@
 
   /** Copies a value with the buffers in `transfer` moved. If the copy fails, no buffer is moved. */
   function moveAndCopy(value, transfer) {
-    const state = { __proto__: null, seen: new SafeMap(), later: [] };
+    const state = { __proto__: null, seen: new SafeMap(), later: [], streams: [] };
     const buffers = [];
     for (const buffer of transfer) {
+      if (moveStream(buffer, state)) continue;
       if (!proves(P.ArrayBufferPrototypeGetByteLength, buffer)) refuse("in a transfer, a value that is not an ArrayBuffer");
       if (state.seen.has(buffer)) refuse("a buffer that is transferred twice");
       state.seen.set(buffer, new Moved(() => P.ArrayBufferPrototypeTransfer(buffer)));
@@ -58,8 +59,21 @@
     const copied = copy(value, state);
     for (let i = 0; i < buffers.length; i++) if (isDetached(buffers[i])) refuse("a detached buffer");
     for (let i = 0; i < buffers.length; i++) resolve(state.seen.get(buffers[i]));
+    for (let i = 0; i < state.streams.length; i++) resolve(state.streams[i]);
     for (let i = 0; i < state.later.length; i++) state.later[i]();
     return resolve(copied);
+  }
+
+  /** Transfers a stream: it is locked, and its content continues in the copy. Returns false for other values. */
+  function moveStream(value, state) {
+    const move = parts.streamMover(value);
+    if (move === undefined) return false;
+    if (state.seen.has(value)) refuse("a stream that is transferred twice");
+    if (move === null) refuse("a locked stream");
+    const moved = new Moved(move);
+    state.seen.set(value, moved);
+    define(state.streams, state.streams.length, moved);
+    return true;
   }
 
   /** Calls `write` with a copied value, and again if the value is to be moved first. */
@@ -88,11 +102,17 @@
     if (ArrayIsArray(value)) return copyArray(value, state);
     if (ArrayBufferIsView(value)) return copyView(value, state);
     if (isRealError(value)) return isError(value) && parts.isDOMException(value) ? copyException(value, state) : copyError(value, state);
+    if (parts.isBlob(value)) return remember(value, parts.copyBlob(value), state);
     if (isPlatformObject(value)) refuse("a value of this kind");
     const name = kindOf(value);
     const copied = name === undefined ? undefined : KINDS[name];
     if (copied === undefined) return copyObject(value, state);
     const result = copied(value, state);
+    state.seen.set(value, result);
+    return result;
+  }
+
+  function remember(value, result, state) {
     state.seen.set(value, result);
     return result;
   }

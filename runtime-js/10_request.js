@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, addMissingHeader, contentOf, defineBody, defineInterface, headerList, headersOf, ops } = parts;
+  const { Body, addMissingHeader, bodyOfValue, defineBody, defineInterface, headerList, headersOf, ops } = parts;
   const { Headers } = parts.globals;
   const { Boolean, JSONParse, RegExpPrototypeExec, SafeRegExp, String, StringPrototypeToUpperCase, TypeError } = parts.primordials;
 
@@ -107,9 +107,7 @@
       else this.#headers = headersOf(old === undefined ? [] : headerList(old.#headers), false);
       this.#source = options.signal === undefined ? (old === undefined ? null : old.#source) : options.signal;
       if (this.#source !== null && !parts.isAbortSignal(this.#source)) throw new TypeError("the option `signal` must be an AbortSignal");
-      // Without a stream, a Request among the options cannot have its body as a property.
-      const model = init !== null && typeof init === "object" && #settings in init && !init.#body.isNull ? init : old;
-      this.#body = this.#bodyOf(options.body ?? null, model);
+      this.#body = this.#bodyOf(options.body ?? null, old);
     }
     #bodyOf(given, old) {
       const inherited = given === null && old !== undefined && !old.#body.isNull;
@@ -117,11 +115,10 @@
       const { method } = this.#settings;
       if (method === "GET" || method === "HEAD") throw new TypeError(`a request with ${method} has no body`);
       // The body moves from one request to the other.
-      if (inherited) return new Body(old.#body.take());
-      parts.refuseUnsupported(given);
-      const { content, type } = contentOf(given);
+      if (inherited) return old.#body.move();
+      const { body, type } = bodyOfValue(given);
       if (type !== null) addMissingHeader(this.#headers, "content-type", type);
-      return new Body(content);
+      return body;
     }
 
     get method() {
@@ -180,6 +177,9 @@
     static bodyOf(object) {
       return object.#body;
     }
+    static headersOf(object) {
+      return headerList(object.#headers);
+    }
 
     /** Returns the method and URL if `value` is a Request, else undefined. */
     static head(value) {
@@ -189,16 +189,17 @@
     /** Reads a request that is about to be sent. */
     static read(request) {
       const headers = headerList(request.#headers);
-      return { __proto__: null, settings: request.#settings, headers, body: request.#body.take(), signal: request.#source };
+      return { __proto__: null, settings: request.#settings, headers, body: request.#body, signal: request.#source };
     }
   }
-  const { bodyOf, head, read } = Request;
+  const { bodyOf, head, headersOf: rowsOf, read } = Request;
   delete Request.bodyOf;
+  delete Request.headersOf;
   delete Request.head;
   delete Request.read;
 
   parts.requestHead = head;
   parts.readRequest = read;
-  defineBody(Request, bodyOf);
+  defineBody(Request, bodyOf, rowsOf);
   defineInterface(Request);
 })(globalThis.__tollhouse);

@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, addMissingHeader, contentOf, defineBody, defineInterface, headerList, headersOf, headerValue } = parts;
+  const { Body, addMissingHeader, bodyOfValue, defineBody, defineInterface, headerList, headersOf, headerValue } = parts;
   const { Headers } = parts.globals;
   const { JSONParse, Number, RangeError, String, TypeError } = parts.primordials;
 
@@ -36,23 +36,12 @@
       }
       this.#statusText = init?.statusText === undefined ? "" : headerValue(init.statusText);
       this.#headers = new Headers(init?.headers ?? undefined);
-      if (body === null) {
-        if (arguments.length !== 0 && arguments[0] === undefined && Response.#hasBody(init)) {
-          throw new TypeError("`body` of a Response is not supported yet: copy it with `new Response(await response.bytes(), response)`");
-        }
-        this.#body = new Body(null);
-        return;
-      }
-      parts.refuseUnsupported(body);
+      this.#body = new Body(null);
+      if (body === null) return;
+      const { body: given, type } = bodyOfValue(body);
       if (hasNullBody(this.#status)) throw new TypeError(`a response with status ${this.#status} has no body`);
-      const { content, type } = contentOf(body);
-      this.#body = new Body(content);
+      this.#body = given;
       if (type !== null) addMissingHeader(this.#headers, "content-type", type);
-    }
-
-    /** Returns whether `value` is a Response with a body, which a handler can try to pass on as `response.body`. */
-    static #hasBody(value) {
-      return value !== null && typeof value === "object" && #status in value && !value.#body.isNull;
     }
 
     static json(value, init = undefined) {
@@ -110,6 +99,9 @@
     static bodyOf(object) {
       return object.#body;
     }
+    static headersOf(object) {
+      return headerList(object.#headers);
+    }
 
     /** Returns `{ status, headers }` if `value` is a Response, else undefined. */
     static head(value) {
@@ -119,8 +111,8 @@
     /** Returns `{ status, headers, body }` if `value` is a Response, else undefined. */
     static read(value) {
       if (!(#status in value)) return undefined;
-      if (value.#body.used) throw new TypeError("the body of the answer has been read already");
-      return { __proto__: null, status: value.#status, headers: headerList(value.#headers), body: value.#body.content };
+      value.#body.requireUsable();
+      return { __proto__: null, status: value.#status, headers: headerList(value.#headers), body: value.#body };
     }
 
     /**
@@ -139,8 +131,9 @@
       return response;
     }
   }
-  const { bodyOf, head, read, received } = Response;
+  const { bodyOf, head, headersOf: rowsOf, read, received } = Response;
   delete Response.bodyOf;
+  delete Response.headersOf;
   delete Response.head;
   delete Response.read;
   delete Response.received;
@@ -148,6 +141,6 @@
   parts.readResponse = read;
   parts.responseHead = head;
   parts.receivedResponse = received;
-  defineBody(Response, bodyOf);
+  defineBody(Response, bodyOf, rowsOf);
   defineInterface(Response);
 })(globalThis.__tollhouse);

@@ -4,7 +4,7 @@
 ((parts) => {
   const { awaited, defineGlobal, forgetOp, ops, requireCall, setCause } = parts;
   const { Request } = parts.globals;
-  const { ObjectKeys, Promise, PromiseReject, TypeError, Uint8Array } = parts.primordials;
+  const { ObjectKeys, Promise, PromisePrototypeThen, PromiseReject, TypeError, Uint8Array } = parts.primordials;
 
   const EMPTY = new Uint8Array(0);
 
@@ -38,11 +38,37 @@
 
   /** Sends a request. Its errors have the stack of this place. */
   function send({ settings, headers, body, signal }) {
-    const { method, url, redirect, integrity } = settings;
-    if (integrity !== "") throw new TypeError("fetch does not support the option `integrity`");
+    if (settings.integrity !== "") throw new TypeError("fetch does not support the option `integrity`");
     if (signal !== null && parts.isAborted(signal)) throw parts.abortReason(signal);
     const failure = new TypeError("fetch failed");
-    const number = ops.op_fetch(method, url, parts.headerRowsJson(headers), bytesOf(body), redirect);
+    if (body.content !== undefined) return transmit(settings, headers, body.move().content, signal, failure);
+    return readAndTransmit(settings, headers, body, signal, failure);
+  }
+
+  /** Reads a stream whole before it is sent. The host refuses a body above its limit. */
+  async function readAndTransmit(settings, headers, body, signal, failure) {
+    const call = parts.runningCall();
+    const content = await untilAborted(body.whole(parts.limits.requestBodyBytes), signal);
+    parts.requireRunning(call);
+    return await transmit(settings, headers, content, signal, failure);
+  }
+
+  /** Returns a promise like `promise`, which a signal rejects. */
+  function untilAborted(promise, signal) {
+    if (signal === null) return promise;
+    return new Promise((resolve, reject) => {
+      if (parts.isAborted(signal)) return reject(parts.abortReason(signal));
+      const release = parts.onAbort(signal, () => reject(parts.abortReason(signal)));
+      PromisePrototypeThen(promise, (value) => {
+        release();
+        resolve(value);
+      }, reject);
+    });
+  }
+
+  /** Sends a request with a whole body: a string, bytes or null. */
+  function transmit({ method, url, redirect }, headers, content, signal, failure) {
+    const number = ops.op_fetch(method, url, parts.headerRowsJson(headers), bytesOf(content), redirect);
     return new Promise((resolve, reject) => {
       let release;
       const convert = (answer) => parts.receivedResponse(answer.head, method === "HEAD" ? null : answer.bytes);

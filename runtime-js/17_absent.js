@@ -11,11 +11,8 @@
   const HTTP = "use the global `fetch(url)` or `ctx.httpGetJson(url)`, with its capability and the host in `allowedHosts`";
   const MODULE = "a handler is a single module without imports: bundle its packages into it, and `export default` the function";
   const PAGE = "a handler has no page; use `ctx.kv` and `ctx.files` to store data";
-  const BYTES = "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`";
   const KEYS =
     "`crypto.subtle` has only `digest`: bundle a package for the rest, for example `@noble/hashes` for HMAC and `@noble/curves` for signatures";
-  const FORMS =
-    "send URLSearchParams, a string or bytes; if a package only compares with it, add `Object.assign(globalThis, { FormData: class {} })`";
   const STRINGS =
     "code from strings is not available: use a package that does not need it, or generate its code before you publish (for example, standalone code of ajv or precompiled templates)";
 
@@ -31,8 +28,6 @@
     [["setImmediate"], "use queueMicrotask or setTimeout"],
     [["WebAssembly"], STRINGS],
     [["Worker", "SharedArrayBuffer", "Atomics"], "a handler has one thread"],
-    [["Blob", "File", "ReadableStream"], BYTES],
-    [["FormData"], FORMS],
     [["waitUntil", "passThroughOnException"], "await the promise before the handler returns: nothing continues after the answer"],
     [["ctx"], "it is the handler's second parameter: `export default async (req, ctx) => ({})`"],
   ]) {
@@ -47,8 +42,8 @@
 
   const RECORD = new SafeRegExp(/^[\w.]*\b(headers|query|env)\.(?:get|has|entries) is not a function$/);
 
-  /** Members of `crypto.subtle` and Response that exist on other platforms, but not here. */
-  const MEMBER = new SafeRegExp(/\b(?:(subtle)\.[A-Za-z]+|[A-Za-z_]+\.(?:blob|formData)) is not a function$/);
+  /** Members of `crypto.subtle` that exist on other platforms, but not here. */
+  const MEMBER = new SafeRegExp(/\bsubtle\.[A-Za-z]+ is not a function$/);
 
   /** A method that a member of `ctx` lacks. In QuickJS, the message does not name the method. */
   const METHOD = new SafeRegExp(/^(?:(?:ctx|context|env)\.)?(kv|files)\.([A-Za-z]+) is not a function$/);
@@ -71,8 +66,7 @@
     const method = RegExpPrototypeExec(METHOD, message);
     const methods = method === null ? undefined : methodsInstead(method[1], method[2]);
     if (methods !== undefined) return `${message}: ${methods}`;
-    const member = RegExpPrototypeExec(MEMBER, message);
-    if (member !== null) return `${message}: ${member[1] === undefined ? BYTES : KEYS}`;
+    if (RegExpPrototypeExec(MEMBER, message) !== null) return `${message}: ${KEYS}`;
     const record = RegExpPrototypeExec(RECORD, message);
     if (record === null) return message;
     return `${message}: it is a record: use \`${record[1] === "env" ? 'ctx.env["NAME"]' : `req.${record[1]}["name"]`}\``;

@@ -74,8 +74,10 @@
    * Receives the ops and limits, and hardens the isolate. `intl`: whether the engine has a usable
    * `Intl`.
    */
-  function boot(bindings, decoders, intl) {
+  function boot(bindings, decoders, intl, compressors, requestBodyBytes) {
     parts.limits.decoders = decoders;
+    parts.limits.compressors = compressors;
+    parts.limits.requestBodyBytes = requestBodyBytes;
     const names = ObjectKeys(bindings);
     for (let i = 0; i < names.length; i++) {
       if (primordials.StringPrototypeStartsWith(names[i], "op_")) ops[names[i]] = bindings[names[i]];
@@ -134,7 +136,7 @@
     ops.op_returned(text);
   }
 
-  function answerResponse({ status, headers, body }) {
+  async function answerResponse({ status, headers, body: given }) {
     const rows = [];
     let json = false;
     for (let i = 0; i < headers.length; i++) {
@@ -145,6 +147,11 @@
     }
     parts.define(rows, "toJSON", undefined);
     const head = JSONStringify(rows);
+    const call = parts.runningCall();
+    // A body beyond the limit is stopped by its op.
+    const body = await given.whole(ops.op_output_bytes());
+    // Otherwise it would answer the next call.
+    if (call !== parts.runningCall()) return;
     if (body === null) return ops.op_responded(status, head, "", false);
     // Bytes can be JSON just like text. A leading byte order mark is not part of it.
     const text = !json ? null : typeof body === "string" ? parts.withoutMark(body) : ops.op_text_decode_as(body, "utf-8", true, false);
@@ -183,7 +190,7 @@
       ObjectDefineProperty(req, "inputText", { __proto__: null, value: body === "" ? "null" : body, writable: true, enumerable: false, configurable: true });
       if (bodyBytes < 0) ObjectSetPrototypeOf(req, parts.requestPrototype);
       else parts.giveBody(req, call, bodyBytes);
-      answer(await handler(req, context(call, granted)));
+      await answer(await handler(req, context(call, granted)));
     } catch (error) {
       threw(error);
     }

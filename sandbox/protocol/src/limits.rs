@@ -28,6 +28,18 @@ pub const BODY_CHUNK_BYTES: usize = 256 << 10;
 /// Maximum number of concurrent streaming text decoders of one call.
 pub const DECODERS: usize = 256;
 
+/// Maximum number of concurrent streams that one call compresses or decompresses.
+pub const COMPRESSORS: usize = 32;
+
+/// Maximum parts of a multipart form that `formData` reads.
+pub const FORM_PARTS: usize = 1_000;
+
+/// Maximum bytes of the headers of one part of a multipart form.
+pub const FORM_HEAD_BYTES: usize = 16 << 10;
+
+/// Maximum bytes of a `URLPattern`, and of a URL that it is compared with.
+pub const URL_PATTERN_BYTES: usize = 16 << 10;
+
 /// Maximum length of the stack of a thrown error, in bytes. The rest is cut off.
 pub const STACK_BYTES: u64 = 8 << 10;
 

@@ -8,7 +8,7 @@ use tollhouse_protocol::{
     Limits, LoadError, LogLevel, LogLine, Outcome, ProgressMessage, ReplyBody, StopReason, ToHost, ToolReply, limits::STACK_BYTES,
 };
 
-use crate::{budget::Budget, decoders::Decoders, host::Outbox, op_queue::OpQueue};
+use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue};
 
 /// State of the running call, and of the load before the first one.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub(crate) struct CallState {
     outbox: Outbox,
     ops: OpQueue,
     decoders: Decoders,
+    compressors: Compressors,
     log: Log,
     /// Number of `ctx.progress` messages so far.
     progress: u64,
@@ -38,6 +39,7 @@ impl CallState {
             outbox: Outbox::default(),
             ops: OpQueue::new(budget),
             decoders: Decoders::default(),
+            compressors: Compressors::default(),
             log: Log::default(),
             progress: 0,
             outcome: None,
@@ -55,6 +57,7 @@ impl CallState {
         self.limits = limits;
         self.ops.begin(limits);
         self.decoders.clear();
+        self.compressors.clear();
         self.log = Log::default();
         self.progress = 0;
         self.outcome = None;
@@ -151,6 +154,17 @@ impl CallState {
     /// Returns its streaming text decoders.
     pub(crate) fn decoders(&mut self) -> &mut Decoders {
         &mut self.decoders
+    }
+
+    /// Returns its streams of compressed data.
+    pub(crate) fn compressors(&mut self) -> &mut Compressors {
+        &mut self.compressors
+    }
+
+    /// Returns the maximum length of its answer, in bytes.
+    #[expect(clippy::cast_precision_loss, reason = "a limit is far below 2^53")]
+    pub(crate) fn output_bytes(&self) -> f64 {
+        self.limits.output_bytes as f64
     }
 
     /// Moves every request whose turn has come to the outbox.

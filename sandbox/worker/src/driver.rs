@@ -1,7 +1,7 @@
 //! The functions of 90_entry.js that drive the isolate.
 
 use deno_core::v8::{self, Global, Local, PinScope};
-use tollhouse_protocol::limits::DECODERS;
+use tollhouse_protocol::limits::{COMPRESSORS, DECODERS, REQUEST_BODY_BYTES};
 
 /// The driver functions that 90_entry.js provides.
 #[derive(Debug)]
@@ -37,8 +37,9 @@ pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
     let undefined = v8::undefined(scope).into();
     // The `Intl` of the QuickJS backend is a stub that depends on parts which hardening removes.
     let intl = v8::Boolean::new(scope, cfg!(feature = "v8"));
-    let decoders = v8::Integer::new(scope, i32::try_from(DECODERS).expect("a limit is small"));
-    boot.call(scope, undefined, &[ops.into(), decoders.into(), intl.into()]).expect("90_entry.js boots");
+    let [decoders, compressors, body] =
+        [DECODERS, COMPRESSORS, REQUEST_BODY_BYTES].map(|limit| v8::Integer::new(scope, i32::try_from(limit).expect("a limit is small")));
+    boot.call(scope, undefined, &[ops.into(), decoders.into(), intl.into(), compressors.into(), body.into()]).expect("90_entry.js boots");
     driver
 }
 

@@ -170,6 +170,21 @@ fn array_buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Loca
     Some(ArrayBuffer::with_backing_store(scope, &store.make_shared()))
 }
 
+/// Returns whether native code can go on, with an output of `bytes` so far. Stops the call if the
+/// buffer limit does not permit that output.
+pub(crate) fn permits(bytes: usize) -> bool {
+    let Some(memory) = MEMORY.get() else { return true };
+    if memory.budget.get().is_some_and(|budget| budget.stopped()) {
+        return false;
+    }
+    let limit = memory.buffer_limit.load(Ordering::Relaxed);
+    let is_permitted = memory.buffers.load(Ordering::Relaxed).saturating_add(bytes) <= limit;
+    if !is_permitted {
+        memory.stop(limit);
+    }
+    is_permitted
+}
+
 /// Wraps `bytes` in a `Uint8Array`, like [`array_buffer`].
 pub(crate) fn bytes<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Local<'s, Uint8Array>> {
     let length = bytes.len();

@@ -7,7 +7,9 @@ mod args;
 mod body;
 mod charge;
 mod clone;
+mod compression;
 mod crypto;
+mod form;
 mod host_ops;
 mod log;
 mod outcome;
@@ -15,6 +17,7 @@ mod progress;
 mod text;
 mod timers;
 mod url;
+mod urlpattern;
 
 use deno_core::{Extension, OpDecl, OpState};
 
@@ -59,9 +62,16 @@ fn table() -> Vec<OpDecl> {
         url::op_url_set(),
         url::op_params_parse(),
         url::op_params_serialize(),
+        urlpattern::op_urlpattern_parse(),
+        urlpattern::op_urlpattern_input(),
+        form::op_multipart(),
+        compression::op_compression_new(),
+        compression::op_compression_write(),
+        compression::op_compression_finish(),
         crypto::op_random(),
         crypto::op_uuid(),
         crypto::op_digest(),
+        outcome::op_output_bytes(),
         outcome::op_returned(),
         outcome::op_responded(),
         outcome::op_responded_bytes(),

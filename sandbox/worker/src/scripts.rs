@@ -1,12 +1,13 @@
-//! The files of `runtime-js`, loaded in the order of their names.
+//! The files of `runtime-js`, loaded in the order of their names, and the scripts of `deno_web` that
+//! are taken.
 
 use std::borrow::Cow;
 
 use deno_core::{Extension, ExtensionFileSource, ascii_str_include};
 
 macro_rules! script {
-    ($specifier:literal, $name:literal) => {
-        ExtensionFileSource::new($specifier, ascii_str_include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtime-js/", $name)))
+    ($specifier:literal, $path:literal) => {
+        ExtensionFileSource::new($specifier, ascii_str_include!($path))
     };
 }
 

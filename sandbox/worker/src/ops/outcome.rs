@@ -6,6 +6,12 @@ use tollhouse_protocol::{LoadError, Outcome, ReplyBody, Thrown, ToolReply};
 
 use crate::{call_state::CallState, stack::position};
 
+/// Returns the maximum length of the answer of the running call.
+#[op2(fast)]
+pub(super) fn op_output_bytes(state: &mut OpState) -> f64 {
+    CallState::of(state).output_bytes()
+}
+
 /// Ends the call with a JSON value.
 #[op2(fast)]
 pub(super) fn op_returned(state: &mut OpState, #[string] json: String) {

@@ -159,7 +159,7 @@ fn fatal_decoder_throws_and_can_be_used_again() {
         ),
         json!([
             true, "", "\0", "TypeError: the bytes are not utf-16le", "TypeError: the bytes are not utf-16le", "", "\0", "TypeError: the bytes are not utf-16le", "\0",
-            "TypeError: the bytes are not utf-16le", "\0", "TypeError: the bytes are not shift_jis", "", "TypeError: the data to decode must be an ArrayBuffer or a view of one"
+            "TypeError: the bytes are not utf-16le", "\0", "TypeError: the bytes are not shift_jis", "", "TypeError: Failed to execute 'decode' on 'TextDecoder': Argument 1 is not an ArrayBuffer, SharedArrayBuffer, or a view on one"
         ])
     );
 }

@@ -21,5 +21,6 @@ mod options;
 mod queued;
 mod schemas;
 mod speed;
+mod streams;
 mod tiers;
 mod web;
