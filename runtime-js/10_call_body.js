@@ -3,8 +3,12 @@
 
 ((parts) => {
   const { defineBody, ops, promised, request } = parts;
-  const { JSONParse, ObjectFreeze, ObjectKeys, ObjectSetPrototypeOf, ReflectGetOwnPropertyDescriptor, SafeWeakMap, TypeError,
-    TypedArrayPrototypeGetBuffer, TypedArrayPrototypeGetLength, TypedArrayPrototypeSet, Uint8Array } = parts.primordials;
+  const { ObjectFreeze, ObjectKeys, ObjectSetPrototypeOf, ReflectApply, ReflectGetOwnPropertyDescriptor, SafeWeakMap, TypeError,
+    TypedArrayPrototypeGetLength, TypedArrayPrototypeSet, Uint8Array } = parts.primordials;
+
+  const streams = parts.denoScript("ext:deno_web/06_streams.js");
+  const { get: byobRequestOf } = ReflectGetOwnPropertyDescriptor(streams.ReadableByteStreamController.prototype, "byobRequest");
+  const { respond } = streams.ReadableStreamBYOBRequest.prototype;
 
   /** Only our own code has objects of this class, so a handler cannot change its methods. */
   class CallBody {
@@ -12,6 +16,8 @@
     #length;
     #headers;
     #used = false;
+    /** The stream that the handler has asked for. */
+    #stream = undefined;
 
     constructor(call, length, headers) {
       this.#call = call;
@@ -19,15 +25,36 @@
       this.#headers = headers;
     }
     get used() {
-      return this.#used;
+      return this.#used || (this.#stream !== undefined && parts.isStreamUsed(this.#stream));
     }
     /** The rows of headers, of which the type of the body is needed. */
     get headers() {
       return this.#headers;
     }
-    /** Throws if the body has been read. */
+    /** Throws if the body has been read, or somebody is reading it. */
     requireUsable() {
-      if (this.#used) throw new TypeError("the body has been read already");
+      if (this.used) throw new TypeError("the body has been read already");
+      if (this.#stream !== undefined && parts.isStreamLocked(this.#stream)) throw new TypeError("the stream of the body is locked by a reader");
+    }
+    get stream() {
+      this.#stream ??= this.#used ? parts.usedStream() : this.#open();
+      return this.#stream;
+    }
+    /** Returns a stream that gets a piece from the host whenever its reader wants one. */
+    #open() {
+      let at = 0;
+      const pull = async (controller) => {
+        const piece = at < this.#length ? await this.#piece(at) : undefined;
+        if (piece !== undefined) {
+          at += TypedArrayPrototypeGetLength(piece);
+          streams.readableByteStreamControllerEnqueue(controller, piece);
+          if (at < this.#length) return;
+        }
+        streams.readableByteStreamControllerClose(controller);
+        const request = ReflectApply(byobRequestOf, controller, []);
+        if (request !== null) ReflectApply(respond, request, [0]);
+      };
+      return new streams.ReadableStream({ __proto__: null, type: "bytes", pull }, { __proto__: null, highWaterMark: 0 });
     }
     /** Returns a promise of the bytes from `offset` on, which is of undefined at the end. */
     #piece(offset) {
@@ -35,6 +62,7 @@
     }
     async bytes() {
       this.requireUsable();
+      if (this.#stream !== undefined) return parts.collectStream(this.#stream);
       this.#used = true;
       const all = new Uint8Array(this.#length);
       let at = 0;
@@ -48,12 +76,6 @@
     }
     async text() {
       return ops.op_text_decode(await this.bytes(), false);
-    }
-    async json() {
-      return JSONParse(await this.text());
-    }
-    async arrayBuffer() {
-      return TypedArrayPrototypeGetBuffer(await this.bytes());
     }
   }
 

@@ -171,9 +171,18 @@ interface ToolRequest<Input = any> {
  * };
  * ```
  */
-interface ToolBodyRequest extends Omit<ToolRequest<null>, "body" | "json" | "text" | "arrayBuffer" | "bytes"> {
+interface ToolBodyRequest extends Omit<ToolRequest<null>, "body" | "json" | "text" | "arrayBuffer" | "bytes" | "blob" | "formData"> {
+  /**
+   * The body as a `ReadableStream`, which gets a piece of 256 KiB whenever it is read. For bodies
+   * above `bufferBytes`.
+   */
+  readonly body: AsyncIterable<Uint8Array>;
   /** Whether the body was read. */
   readonly bodyUsed: boolean;
+  /** Reads the body as a `Blob` with its type. */
+  blob(): Promise<any>;
+  /** Reads the body as a `FormData`. Rejects with a `TypeError` if its type is not that of a form. */
+  formData(): Promise<any>;
   /** Reads the body as bytes, which count toward `bufferBytes`. */
   bytes(): Promise<Uint8Array>;
   /** Reads the body as an `ArrayBuffer`, which counts toward `bufferBytes`. */

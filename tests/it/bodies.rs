@@ -225,15 +225,18 @@ async fn agents_send_files_as_base64_over_mcp_and_invoke() {
 async fn long_bodies_wait_on_disk_and_not_in_memory() {
     const LEN: usize = 24 * MIB;
     let host = Host::start().await;
-    let mut tool = js("files", 0.0, "export default (req) => req.bodyUsed");
+    let source = "export default async (req) => { let size = 0; for await (const piece of req.body) size += piece.length; return size; }";
+    let mut tool = js("files", 0.0, source);
     tool["requestTypes"] = json!(["application/octet-stream"]);
-    tool["limits"] = json!({ "bodyBytes": 100 * MIB });
+    tool["limits"] = json!({ "bodyBytes": 100 * MIB, "cpuMs": 10_000, "wallMs": 120_000 });
     host.publish(&tool).await;
     send(&host, "application/octet-stream", "warm", None).await.is(200);
     let (before, sent) = (host.resident(), bytes(LEN));
     let answers = join_all((0..16).map(|_| send(&host, "application/octet-stream", sent.clone(), None))).await;
-    assert!(answers.into_iter().all(|answer| answer.is(200).json() == json!(false)));
+    assert!(answers.into_iter().all(|answer| answer.is(200).json() == json!(LEN)));
     let grown = host.resident().saturating_sub(before);
+    let whole = send(&host, "application/octet-stream", bytes(100 * MIB), None).await.is(200).json();
+    assert_eq!(whole, json!(100 * MIB), "the ceiling of `bodyBytes`");
     println!("16 bodies of {} MiB: the host has grown by {} MiB", LEN >> 20, grown >> 20);
     assert!(grown < 32 << 20, "the host has grown by {grown} bytes");
     nothing_is_held(&host).await;

@@ -48,6 +48,41 @@ fn a_body_is_text_json_and_bytes() {
 }
 
 #[test]
+fn a_body_is_a_stream_of_pieces_whatever_its_size() {
+    let limits = Limits { buffer_bytes: 4 << 20, ..Limits::default() };
+    let source =
+        "let size = 0; for await (const piece of req.body) size += piece.length; return [size, req.bodyUsed, req.body === req.body];";
+    let mut worker = Worker::handler_limited(source, limits);
+    worker.body = Some(vec![7; 24 << 20]);
+    assert_eq!(worker.json(&json!(null)), json!([24 << 20, true, true]));
+    assert_eq!(offsets(&worker).len(), (24 << 20) / BODY_CHUNK_BYTES);
+    let mut reader = Worker::handler(
+        "const reader = req.body.getReader({ mode: 'byob' }); const { value } = await reader.read(new Uint8Array(3)); return [...value];",
+    );
+    reader.body = Some(b"abcdef".to_vec());
+    assert_eq!(reader.json(&json!(null)), json!([97, 98, 99]));
+    let mut later = Worker::handler("const stream = req.body; return [stream.locked, await req.text(), req.bodyUsed];");
+    later.body = Some(b"abc".to_vec());
+    assert_eq!(later.json(&json!(null)), json!([false, "abc", true]));
+}
+
+#[test]
+fn a_body_is_a_form_or_a_blob() {
+    let mut worker = Worker::handler(
+        "const form = await req.formData(); const file = form.get('f'); return [form.get('a'), file.name, file.type, await file.text()];",
+    );
+    worker.content_type = "multipart/form-data; boundary=b".into();
+    let part = |head: &str, content: &str| format!("--b\r\nContent-Disposition: form-data; {head}\r\n\r\n{content}\r\n");
+    let form = part("name=\"a\"", "x") + &part("name=\"f\"; filename=\"f.txt\"\r\nContent-Type: text/plain", "hi") + "--b--\r\n";
+    worker.body = Some(form.into_bytes());
+    assert_eq!(worker.json(&json!(null)), json!(["x", "f.txt", "text/plain", "hi"]));
+    let mut blob = Worker::handler("const blob = await req.blob(); return [blob.type, blob.size];");
+    blob.content_type = "image/png".into();
+    blob.body = Some(b"abc".to_vec());
+    assert_eq!(blob.json(&json!(null)), json!(["image/png", 3]));
+}
+
+#[test]
 fn a_body_is_read_once_and_has_no_input() {
     let mut worker = Worker::handler(
         "const before = req.bodyUsed; await req.text(); let again; try { await req.bytes(); } catch (error) { again = error.message; }

@@ -43,6 +43,8 @@ pub struct Worker {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Body of the call, if it is not JSON.
     pub body: Option<Vec<u8>>,
+    /// Its `Content-Type`.
+    pub content_type: String,
     /// Ops of the last call, in order.
     pub ops: Vec<OpRequest>,
     pub logs: Vec<LogLine>,
@@ -105,6 +107,7 @@ impl Worker {
             kv: BTreeMap::new(),
             files: BTreeMap::new(),
             body: None,
+            content_type: "application/json".into(),
             ops: Vec::new(),
             logs: Vec::new(),
             messages: Vec::new(),
@@ -205,7 +208,7 @@ impl Worker {
         self.waits = 0;
         let head = serde_json::json!({
             "method": "POST", "url": "https://host.example/tools/example?q=1", "path": "/tools/example",
-            "headers": {"content-type": "application/json"}, "caller": {"payer": "0xabc", "free": false, "receiptId": "rcpt_1"},
+            "headers": {"content-type": self.content_type}, "caller": {"payer": "0xabc", "free": false, "receiptId": "rcpt_1"},
         });
         let head = format!("{{\"query\":{},{}", self.query, &head.to_string()[1..]);
         let start = Start {
