@@ -90,7 +90,7 @@
     ["arrayBuffer", "the host has already read the body, into `req.input`"],
     ["bytes", "the host has already read the body, into `req.input`"],
     ["blob", "the host has already read the body, into `req.input`"],
-    ["formData", "calls take JSON, and its fields are in `req.input`"],
+    ["formData", "this call came as JSON, and its fields are in `req.input`; `requestTypes` in `tool.json` lists other types"],
   ]) {
     const refuse = {
       [name]: () => {

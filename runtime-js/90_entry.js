@@ -183,18 +183,19 @@
     ops.op_threw(hasMoreParameters ? parts.withAdviceOnParameters(message) : message, stack);
   }
 
-  async function drive(call, head, body, granted, filled) {
+  async function drive(call, head, body, granted, filled, bodyBytes) {
     try {
       const req = JSONParse(head);
       // Without a prototype, records with external names contain only those names.
       ObjectSetPrototypeOf(req.query, null);
       ObjectSetPrototypeOf(req.headers, null);
       const input = body === "" ? null : JSONParse(filled ?? body);
-      parts.define(req, "body", input);
+      if (bodyBytes < 0) parts.define(req, "body", input);
       parts.define(req, "input", input);
       // Not enumerable, so that an answer made from `req` does not repeat its input.
       ObjectDefineProperty(req, "inputText", { __proto__: null, value: body === "" ? "null" : body, writable: true, enumerable: false, configurable: true });
-      ObjectSetPrototypeOf(req, parts.requestPrototype);
+      if (bodyBytes < 0) ObjectSetPrototypeOf(req, parts.requestPrototype);
+      else parts.giveBody(req, call, bodyBytes);
       await answer(await handler(req, context(call, granted)));
       call.answered = true;
     } catch (error) {
@@ -216,10 +217,12 @@
   }
 
   /**
+  /**
    * Starts the call `id` of the handler, or of `scheduled`. `filled`: the body with the defaults of its schema, if they
-   * change it. `op_returned`, `op_responded` or `op_threw` reports its end.
+   * change it. `bodyBytes`: the size of a body that is not JSON, or -1. `op_returned`, `op_responded` or `op_threw`
+   * reports its end.
    */
-  function call(nowMs, head, body, granted, id, filled, isScheduled) {
+  function call(nowMs, head, body, granted, id, filled, isScheduled, bodyBytes) {
     clock.start(nowMs);
     // A late answer to an earlier call must not wake anything in this one.
     const running = parts.beginCall(id);
@@ -227,7 +230,7 @@
     parts.forgetEntries();
     parts.closeGroups();
     if (isScheduled) driveScheduled(running, body, granted);
-    else drive(running, head, body, granted, filled);
+    else drive(running, head, body, granted, filled, bodyBytes);
   }
 
   /** Waits for the top level of a module, then takes its handler. */

@@ -156,8 +156,8 @@ interface ToolRequest<Input = any> {
    * Some of the request headers, with lowercase names.
    *
    * Contains `accept`, `accept-language`, `content-type`, `user-agent`, `traceparent` and
-   * `tracestate`, if the caller sent them. Never contains credentials or payments. Has no
-   * prototype, like `query`.
+   * `tracestate`, and those that `requestHeaders` of the tool lists, if the caller sent them. Never
+   * contains credentials or payments. Has no prototype, like `query`.
    */
   readonly headers: Record<string, string>;
   /** The same value as `input`. */
@@ -188,6 +188,43 @@ interface ToolRequest<Input = any> {
   blob(use: "input"): never;
   /** @deprecated Does not compile, and throws a `TypeError`. Use `input`. */
   formData(use: "input"): never;
+}
+
+/**
+ * The request of a call whose body is not JSON, for a tool with `requestTypes`.
+ *
+ * The body can be read once. The host keeps it until the call ends, and the worker reads it in
+ * pieces of 256 KiB, each of which counts as an op. `inputSchema` does not apply, and
+ * `headers["content-type"]` has the type.
+ *
+ * @example
+ * ```ts
+ * export default async (req: ToolBodyRequest) => {
+ *   const bytes = await req.bytes();
+ *   return { size: bytes.length, type: req.headers["content-type"] };
+ * };
+ * ```
+ */
+interface ToolBodyRequest extends Omit<ToolRequest<null>, "body" | "json" | "text" | "arrayBuffer" | "bytes" | "blob" | "formData"> {
+  /**
+   * The body as a `ReadableStream`, which gets a piece of 256 KiB whenever it is read. For bodies
+   * above `bufferBytes`.
+   */
+  readonly body: AsyncIterable<Uint8Array>;
+  /** Whether the body was read. */
+  readonly bodyUsed: boolean;
+  /** Reads the body as a `Blob` with its type. */
+  blob(): Promise<any>;
+  /** Reads the body as a `FormData`. Rejects with a `TypeError` if its type is not that of a form. */
+  formData(): Promise<any>;
+  /** Reads the body as bytes, which count toward `bufferBytes`. */
+  bytes(): Promise<Uint8Array>;
+  /** Reads the body as an `ArrayBuffer`, which counts toward `bufferBytes`. */
+  arrayBuffer(): Promise<ArrayBuffer>;
+  /** Reads the body as text, decoded as UTF-8. */
+  text(): Promise<string>;
+  /** Reads the body as JSON. Rejects with a `SyntaxError` if it is not JSON. */
+  json(): Promise<any>;
 }
 
 /**

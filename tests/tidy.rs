@@ -53,8 +53,8 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("env::var", &["src/config", "src/cli/base/environment.rs", "sandbox/worker/build.rs"], "the environment is read in `config`"),
     (
         "into_data_stream",
-        &["src/front/body.rs", "src/mcp/chunked_body.rs", "src/mcp/raw_result.rs", "src/mcp/transport.rs"],
-        "bodies of requests are read in `front::body`, within their limits",
+        &["src/front/body.rs", "src/front/spool.rs", "src/mcp/chunked_body.rs", "src/mcp/raw_result.rs", "src/mcp/transport.rs"],
+        "bodies of requests are read in `front`, within their limits",
     ),
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),
     ("): Path<", &[], "what a path names is taken as `PathParams`: refused in the envelope"),

@@ -46,6 +46,12 @@ pub struct EndpointCommon {
     pub input_schema: SchemaDocument,
     /// Schema of its output.
     pub output_schema: SchemaDocument,
+    /// Media types of bodies that it takes beside JSON. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_types: Vec<String>,
+    /// Request headers that it sees beside those that every tool sees. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_headers: Vec<String>,
     /// Granted capabilities.
     pub capabilities: Capabilities,
     /// When it was published.
@@ -89,6 +95,9 @@ pub struct Endpoint {
 pub struct CallLimits {
     /// Maximum time of a call, in milliseconds. A caller should wait longer than that.
     pub wall_ms: u64,
+    /// Maximum size of a body that is not JSON, in bytes. Absent if the tool takes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_bytes: Option<u64>,
 }
 
 /// A tool, as its owner and admins see it: everything but the source.

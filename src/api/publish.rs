@@ -67,6 +67,14 @@ pub struct EndpointDraft {
     #[serde(default)]
     #[schemars(length(max = 8))]
     pub schedules: Vec<String>,
+    /// Media types of bodies that it takes beside JSON, for example `text/csv` or `image/*`.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub request_types: Vec<String>,
+    /// Request headers that it sees, for example `stripe-signature`. Never credentials or payments.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub request_headers: Vec<String>,
     /// Note about this version, for its owner and admins.
     #[serde(default)]
     #[schemars(length(max = 200))]
@@ -140,6 +148,14 @@ pub struct EndpointPatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8))]
     pub schedules: Option<Vec<String>>,
+    /// Media types of bodies that it takes beside JSON. They replace all previous ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub request_types: Option<Vec<String>>,
+    /// Request headers that it sees. They replace all previous ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub request_headers: Option<Vec<String>>,
     /// Note about the new version, for its owner and admins.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]

@@ -38,6 +38,7 @@ async fn all(samples: &mut Samples, services: &Services) {
     samples.put(&metric_table::BUILD, [env!("CARGO_PKG_VERSION")], true);
     samples.put(&metric_table::CALLS_UNDER_WAY, [], services.calls.in_flight());
     services.shared.intake.measured(samples);
+    samples.put(&metric_table::BODIES_SPOOLED, [], services.shared.spool.used());
     samples.put(&metric_table::SETTLEMENTS_OPEN, [], services.payments.open_intents());
     for (network, GasFunds { wei, settlements }) in services.payments.facilitators().gas_funds() {
         samples.put(&metric_table::GAS_BALANCE, [network.caip2], wei);

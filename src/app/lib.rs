@@ -35,7 +35,7 @@ use tollhouse_capability::{
 use tollhouse_catalog::{Catalog, CatalogParts, ValidationError, safety::Scanner};
 use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, SecretSettings, Settings};
 use tollhouse_event::{EventSettings, Events};
-use tollhouse_front::{Authenticator, Code, FrontServices, Limits, MemoryBudget, Proxies, Shutdown};
+use tollhouse_front::{Authenticator, Code, FrontServices, Limits, MemoryBudget, Proxies, Shutdown, Spool};
 use tollhouse_http as http;
 use tollhouse_mcp::McpOptions;
 use tollhouse_money::{
@@ -248,10 +248,14 @@ impl App {
             asking: settings.http.asking,
             clock: clock.clone(),
         });
+        let folder = data.join("spool");
+        let spool = Spool::open(&folder, settings.http.intake.bodies.spooled);
+        let spool = spool.map_err(|error| StartError::Data(folder.display().to_string(), error))?;
         let shared = FrontServices {
             callers: Arc::new(Authenticator::new(admin, Arc::clone(&builders))),
             limits: Limits::new(&settings.http, shares, &base_url),
             intake: MemoryBudget::new(&settings.http.intake),
+            spool,
             proxies: Proxies::new(&settings.http.proxies, settings.listen.ip(), &base_url),
             shutdown: Shutdown::default(),
             background: TaskTracker::new(),

@@ -58,8 +58,9 @@ pub enum CallError {
     InvalidJson(String),
     #[error("the body is larger than {limit} bytes")]
     BodyTooLarge { limit: u64 },
-    #[error("the body is `{0}`; send `application/json`")]
-    UnsupportedMediaType(String),
+    /// `takes` lists the types that the tool takes.
+    #[error("the body is `{media}`; send {takes}")]
+    UnsupportedMediaType { media: String, takes: String },
     #[error("the input does not match the tool's `inputSchema`: {0}")]
     Input(#[source] Mismatch),
     /// There is no payment, or it does not admit the call. Carries the challenge.

@@ -12,9 +12,9 @@ use tollhouse_money::{
     receipt::{canonical, request_hash},
 };
 use tollhouse_protocol::limits::Limits;
-use tollhouse_tool::{EndpointCode, Mismatch, TextReader, depth, parse_json};
+use tollhouse_tool::{EndpointCode, Mismatch, TextReader, depth, listed_types, media_type, parse_json, takes_type};
 
-use super::CallError;
+use super::{CallError, raw_body::RawBody};
 
 /// Maximum number of fields in a call's query.
 pub const MAX_QUERY_FIELDS: usize = 256;
@@ -23,6 +23,8 @@ pub const MAX_QUERY_FIELDS: usize = 256;
 pub enum Input {
     /// JSON text, for example the body of a POST. Empty counts as `{}`.
     Body(Bytes),
+    /// A body that is not JSON.
+    Raw(RawBody),
     /// The query of a GET, with a [limited number of fields](check_query).
     Query(Vec<(String, String)>),
 }
@@ -31,8 +33,10 @@ pub enum Input {
 pub struct Parsed {
     /// The JSON value. Null if the handler parses the text itself.
     pub value: Value,
-    /// The JSON text.
+    /// The JSON text. Empty if the body is not JSON.
     pub text: Bytes,
+    /// The body, if it is not JSON. It can have come within JSON.
+    pub raw: Option<RawBody>,
     /// Why no run can begin with this input, as far as the host knows.
     unfit: Option<Unfit>,
 }
@@ -58,8 +62,9 @@ impl Input {
     pub(super) async fn read(self, live: &LiveEndpoint) -> Result<(Parsed, String), CallError> {
         self.check_size(&live.endpoint.limits)?;
         run_blocking(self.work(live), || {
+            let sent = self.sent_raw().map(RawBody::canonical);
             let parsed = self.parse(live)?.within_limits()?;
-            let hash = request_hash(live.endpoint.id.as_str(), &canonical(&parsed.value));
+            let hash = request_hash(live.endpoint.id.as_str(), &sent.unwrap_or_else(|| canonical(&parsed.value)));
             Ok((parsed.retain_for(live), hash))
         })
         .await
@@ -75,10 +80,18 @@ impl Input {
     ) -> Result<(Parsed, String, String), CallError> {
         run_blocking(self.work(live), || {
             let in_query = matches!(self, Self::Query(_));
+            let sent = self.sent_raw().map(|raw| (raw.canonical(), raw.fingerprint()));
             let parsed = self.parse(live)?;
-            let canonical = canonical(&parsed.value);
+            let (canonical, raw) = match sent {
+                Some((canonical, fingerprint)) => (canonical, Some(fingerprint)),
+                None => (canonical(&parsed.value), None),
+            };
             let hash = request_hash(live.endpoint.id.as_str(), &canonical);
-            let body = if in_query { None } else { Some(fingerprint_bytes(&parsed.text, &canonical)) };
+            let body = match &raw {
+                Some(fingerprint) => Some(fingerprint.as_bytes()),
+                None if in_query => None,
+                None => Some(fingerprint_bytes(&parsed.text, &canonical)),
+            };
             let binding = binding(live.endpoint.slug.as_str(), method, query, body);
             Ok((parsed.retain_for(live), hash, binding))
         })
@@ -89,7 +102,11 @@ impl Input {
     /// nobody can have paid for it.
     pub(super) async fn bound(self, slug: &str, method: &str, query: Option<&str>) -> Option<String> {
         run_blocking(self.bytes(), || {
-            let Self::Body(text) = self else { return Some(binding(slug, method, query, None)) };
+            let text = match self {
+                Self::Body(text) => text,
+                Self::Raw(raw) => return Some(binding(slug, method, query, Some(raw.fingerprint().as_bytes()))),
+                Self::Query(_) => return Some(binding(slug, method, query, None)),
+            };
             let (value, text) = from_body(text).ok()?;
             Some(binding(slug, method, query, Some(fingerprint_bytes(&text, &canonical(&value)))))
         })
@@ -100,14 +117,20 @@ impl Input {
     pub(super) fn check_size(&self, limits: &Limits) -> Result<(), CallError> {
         match self {
             Self::Body(body) if body.len() as u64 > limits.input_bytes => Err(CallError::BodyTooLarge { limit: limits.input_bytes }),
-            Self::Body(_) | Self::Query(_) => Ok(()),
+            Self::Raw(raw) if raw.bytes > limits.body_bytes => Err(CallError::BodyTooLarge { limit: limits.body_bytes }),
+            Self::Body(_) | Self::Raw(_) | Self::Query(_) => Ok(()),
         }
+    }
+
+    /// Returns the body that was sent, if it is not JSON.
+    fn sent_raw(&self) -> Option<&RawBody> {
+        if let Self::Raw(raw) = self { Some(raw) } else { None }
     }
 
     /// Estimates the work of parsing, in bytes. A query is parsed with the schema.
     fn work(&self, live: &LiveEndpoint) -> usize {
         match self {
-            Self::Body(_) => self.bytes(),
+            Self::Body(_) | Self::Raw(_) => self.bytes(),
             Self::Query(_) => self.bytes() + length(&live.endpoint.input_schema),
         }
     }
@@ -115,30 +138,49 @@ impl Input {
     fn bytes(&self) -> usize {
         match self {
             Self::Body(body) => body.len(),
+            // It was hashed when it came.
+            Self::Raw(_) => 0,
             Self::Query(fields) => fields.iter().map(|(name, text)| name.len() + text.len()).sum(),
         }
     }
 
     fn parse(self, live: &LiveEndpoint) -> Result<Parsed, CallError> {
         let limits = &live.endpoint.limits;
+        let in_query = matches!(self, Self::Query(_));
         let size = self.check_size(limits);
+        let types = &live.endpoint.request_types;
         let (value, text) = match self {
             Self::Body(body) => from_body(body)?,
+            Self::Raw(raw) => {
+                let is_taken = takes_type(types, &media_type(&raw.content_type)) && raw.content.is_some();
+                let refused = || CallError::UnsupportedMediaType { media: media_type(&raw.content_type), takes: listed_types(types) };
+                let unfit = size.err().or_else(|| (!is_taken).then(refused)).map(|error| Unfit::Limit(Box::new(error)));
+                return Ok(Parsed { value: Value::Null, text: Bytes::new(), raw: Some(raw), unfit });
+            }
             Self::Query(fields) => {
                 let value = Value::Object(TextReader::new(&live.endpoint.input_schema).read(fields));
                 let text = super::json_bytes(&value);
                 (value, text)
             }
         };
+        let within = if !in_query && size.is_ok() { RawBody::within(&value, types) } else { Ok(None) };
+        let mut raw = None;
         let unfit = match size {
             Err(too_large) => Some(Unfit::Limit(Box::new(too_large))),
             Ok(()) if depth(&value) as u64 > limits.input_depth => {
                 let message = format!("the nesting of the input exceeds its maximum depth of {}", limits.input_depth);
                 Some(Unfit::Limit(Box::new(CallError::InvalidJson(message))))
             }
-            Ok(()) => live.input.check(&value).err().map(Unfit::Schema),
+            Ok(()) => match within {
+                Ok(None) => live.input.check(&value).err().map(Unfit::Schema),
+                Ok(found) => {
+                    raw = found;
+                    None
+                }
+                Err(mismatch) => Some(Unfit::Schema(mismatch)),
+            },
         };
-        Ok(Parsed { value, text, unfit })
+        Ok(Parsed { value, text, raw, unfit })
     }
 }
 
@@ -146,6 +188,14 @@ impl Parsed {
     /// Drops the value if the handler parses the text itself.
     fn retain_for(self, live: &LiveEndpoint) -> Self {
         if live.runs == EndpointCode::Js { Self { value: Value::Null, ..self } } else { self }
+    }
+
+    /// Returns the size of the input in bytes, as it was sent.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.raw {
+            Some(raw) if self.text.is_empty() => usize::try_from(raw.bytes).unwrap_or(usize::MAX),
+            _ => self.text.len(),
+        }
     }
 
     /// Returns whether a run can begin with the input, as far as the host can tell.

@@ -22,6 +22,7 @@ mod metrics;
 mod new_call;
 mod paid_before;
 mod quote_desk;
+mod raw_body;
 mod receipts;
 mod register;
 mod replay;
@@ -76,6 +77,7 @@ pub use self::{
     joins::JoinLimits,
     metrics::{Metrics, MetricsSettings, RecentStats, SeriesQuery, SeriesStep, StepError},
     quote_desk::{DeskParts, QuoteDesk, QuoteError},
+    raw_body::RawBody,
     receipts::Receipts,
     register::{Registration, registration_terms},
     replay::ReplayRequest,
@@ -329,7 +331,7 @@ impl Calls {
     }
 
     async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<CompletedCall, CallError> {
-        task.input_bytes = input.text.len();
+        task.input_bytes = input.bytes();
         let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error))?;
         self.end_free(&task, hash, ran).await
     }
@@ -356,7 +358,7 @@ impl Calls {
         mut admission: Admission,
     ) -> Result<CompletedCall, CallError> {
         let payment = admission.id().clone();
-        (task.payment, task.input_bytes) = (admission.kind(), parsed.text.len());
+        (task.payment, task.input_bytes) = (admission.kind(), parsed.bytes());
         let checked = match parsed.check() {
             Ok(checked) => checked,
             Err(error) => {

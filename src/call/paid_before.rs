@@ -35,8 +35,9 @@ impl Calls {
         hash: String,
         admission: Admission,
     ) -> Result<CompletedCall, CallError> {
-        // An invalid input is rejected before anything is charged. Money that has moved is charged already.
-        let fits = if admission.has_moved() {
+        // An invalid input is rejected before anything is charged. Money that has moved is charged already. No schema applies
+        // to a body that is not JSON.
+        let fits = if admission.has_moved() || input.raw.is_some() {
             Ok(())
         } else {
             let paid = PaidBy::from(&admission);
@@ -87,7 +88,7 @@ impl Calls {
         if let Ok(receipt) = owed.receipt().parse() {
             task.receipt = receipt;
         }
-        (task.payment, task.input_bytes) = (owed.kind, input.text.len());
+        (task.payment, task.input_bytes) = (owed.kind, input.bytes());
         let charged = if owed.is_first { Charge::Yes } else { Charge::No };
         if self.parts.replica.is_fenced() {
             // Another host may be running it by now.

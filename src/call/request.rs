@@ -1,6 +1,6 @@
 //! A call from a front, and the parts of its request that a handler may see besides the input.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
 use serde::Serialize;
@@ -44,20 +44,20 @@ pub struct RequestHead {
     /// The query fields. If a name is repeated, the last value counts.
     pub query: BTreeMap<String, String>,
     /// The [visible](RequestHead::shown) headers, with lower-case names.
-    pub headers: BTreeMap<&'static str, String>,
+    pub headers: BTreeMap<Cow<'static, str>, String>,
 }
 
 impl RequestHead {
     /// Returns the head of a call that did not come as an HTTP request to the tool's URL.
-    pub fn post(live: &LiveEndpoint, headers: BTreeMap<&'static str, String>) -> Self {
+    pub fn post(live: &LiveEndpoint, headers: BTreeMap<Cow<'static, str>, String>) -> Self {
         let (url, path) = (live.terms.resource_url.clone(), format!("/tools/{}", live.endpoint.slug));
         Self { method: "POST", url, path, query: BTreeMap::new(), headers }
     }
 
-    /// Returns the headers of a request that a handler sees. If a name is repeated, the first value counts. Trace
-    /// headers follow W3C Trace Context, sections 3.2 and 3.3: states are joined in order, and repeated parents are
-    /// dropped.
-    pub fn shown(headers: &HeaderMap) -> BTreeMap<&'static str, String> {
+    /// Returns the headers of a request that a handler sees, with the `more` ones that its tool lists. If a name is
+    /// repeated, the first value counts. Trace headers follow W3C Trace Context, sections 3.2 and 3.3: states are joined
+    /// in order, and repeated parents are dropped.
+    pub fn shown(headers: &HeaderMap, more: &[String]) -> BTreeMap<Cow<'static, str>, String> {
         let shown = |name: &'static HeaderName| {
             let mut all = headers.get_all(name).iter().map(|value| value.to_str().ok());
             let value = match name.as_str() {
@@ -65,9 +65,11 @@ impl RequestHead {
                 "traceparent" => all.next().flatten().filter(|_| all.next().is_none()).map(str::to_owned),
                 _ => all.next().flatten().map(str::to_owned),
             };
-            Some((name.as_str(), value?))
+            Some((Cow::Borrowed(name.as_str()), value?))
         };
-        SHOWN.iter().filter_map(shown).collect()
+        let listed = |name: &String| Some((Cow::Owned(name.clone()), headers.get(name.as_str())?.to_str().ok()?.to_owned()));
+        let more = more.iter().filter(|name| SHOWN.iter().all(|shown| shown.as_str() != **name));
+        more.filter_map(listed).chain(SHOWN.iter().filter_map(shown)).collect()
     }
 
     /// Returns the query as in the URL.
@@ -112,9 +114,14 @@ mod tests {
         for (name, value) in [("traceparent", "a"), ("tracestate", "a=1"), ("tracestate", "b=2"), ("accept", "x"), ("accept", "y")] {
             headers.append(name, value.parse().unwrap());
         }
-        let of = |headers: &HeaderMap, name| RequestHead::shown(headers).remove(name);
+        let of = |headers: &HeaderMap, name| RequestHead::shown(headers, &[]).remove(name);
         assert_eq!(of(&headers, "tracestate").as_deref(), Some("a=1,b=2"));
         assert_eq!((of(&headers, "traceparent").as_deref(), of(&headers, "accept").as_deref()), (Some("a"), Some("x")));
+        let listed = RequestHead::shown(&headers, &["stripe-signature".to_owned(), "traceparent".to_owned()]);
+        assert_eq!((listed.get("stripe-signature"), listed.len()), (None, 3), "a listed header that was not sent is absent");
+        headers.append("stripe-signature", "t=1".parse().unwrap());
+        let listed = RequestHead::shown(&headers, &["stripe-signature".to_owned()]);
+        assert_eq!(listed["stripe-signature"], "t=1");
         headers.append("traceparent", "b".parse().unwrap());
         assert_eq!((of(&headers, "traceparent"), of(&headers, "user-agent")), (None, None));
     }

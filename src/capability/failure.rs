@@ -46,6 +46,11 @@ pub(super) fn quota_exceeded(message: impl Into<String>) -> OpFailure {
     OpFailure::new("quota_exceeded", message)
 }
 
+/// The file with the body of the call cannot be read.
+pub(super) fn body_unavailable() -> OpFailure {
+    OpFailure::new(STORE_UNAVAILABLE, "the host cannot read the body of this call; nothing was charged")
+}
+
 /// The op used the `ctx` of a call that has ended.
 pub(super) fn call_ended() -> OpFailure {
     OpFailure::new("call_ended", "the call that this `ctx` belongs to has ended; nothing was charged")

@@ -8,6 +8,7 @@
 //!
 //! It does *not* count ops or cut log lines: the pool has already done both.
 
+mod call_body;
 mod consistency;
 mod data_kind;
 mod dry_run;
@@ -45,6 +46,7 @@ use tollhouse_replica::Replica;
 use tollhouse_store::{Batch, Store, StoreError};
 
 pub use self::{
+    call_body::CallBody,
     consistency::check_objects,
     data_kind::{DataKind, KindTurn},
     dry_run::DryRunStore,
@@ -164,6 +166,8 @@ pub struct Ops {
     scratch: Option<Arc<DryRunStore>>,
     /// The charge that the handler sets for the call.
     charge: Arc<MeteredCharge>,
+    /// The body of the call, if it is not JSON.
+    body: Option<Arc<CallBody>>,
     host_failed: AtomicBool,
 }
 
@@ -181,6 +185,7 @@ impl Ops {
             listener: None,
             scratch: None,
             charge: Arc::default(),
+            body: None,
             host_failed: AtomicBool::new(false),
         }
     }
@@ -196,6 +201,13 @@ impl Ops {
     #[must_use]
     pub fn with_charge(mut self, charge: Arc<MeteredCharge>) -> Self {
         self.charge = charge;
+        self
+    }
+
+    /// Lets the handler read a body that is not JSON. Default: the call has none.
+    #[must_use]
+    pub fn with_body(mut self, body: Option<Arc<CallBody>>) -> Self {
+        self.body = body;
         self
     }
 
@@ -258,6 +270,10 @@ impl Ops {
                     // A call can only charge for itself, whatever the worker sends.
                     OpRequest::Charge { call, .. } if call != self.call.call_id.as_str() => Err(failure::call_ended()),
                     OpRequest::Charge { usd, .. } => self.charge.charge(&usd).map(|()| OpValue::None),
+                    OpRequest::BodyRead { offset } => match &self.body {
+                        Some(body) => body.answer(offset).await,
+                        None => Ok(OpValue::None),
+                    },
                 }
             };
         }

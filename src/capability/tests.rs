@@ -291,6 +291,18 @@ async fn sleep_takes_its_time_and_never_more_than_the_call() {
 }
 
 #[tokio::test]
+async fn a_call_reads_its_own_body_and_needs_no_grant() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let body = Arc::new(CallBody::in_memory("name,age".into()));
+    let grants = || call(&Grant::new(Granted::default()));
+    let with = Ops::new(grants(), Arc::clone(&services)).with_body(Some(body));
+    assert_eq!(with.op(OpRequest::BodyRead { offset: 5 }).await.unwrap(), OpValue::Bytes("age".into()));
+    assert_eq!(with.op(OpRequest::BodyRead { offset: u64::MAX }).await.unwrap(), OpValue::None);
+    let without = Ops::new(grants(), services);
+    assert_eq!(without.op(OpRequest::BodyRead { offset: 0 }).await.unwrap(), OpValue::None);
+}
+
+#[tokio::test]
 async fn a_forgotten_endpoint_leaves_nothing() {
     let (services, folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let call = call(&Grant::new(everything()));

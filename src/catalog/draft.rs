@@ -78,6 +78,12 @@ pub struct Draft {
     /// Cron expressions, in UTC, at which the handler's `scheduled` runs. Default: none, or those of the endpoint that the
     /// draft would change.
     pub schedules: Option<Vec<String>>,
+    /// Media types of bodies that it takes beside JSON. Default: none.
+    #[serde(default)]
+    pub request_types: Vec<String>,
+    /// Request headers that it sees, beside those that every tool sees. Default: none.
+    #[serde(default)]
+    pub request_headers: Vec<String>,
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about this version for its owner and admins. Default: none.
     #[serde(default)]
@@ -212,8 +218,37 @@ pub(super) fn field_problems(endpoint: &Endpoint, note: &str) -> Vec<PublishErro
     refuse(metered && !endpoint.settle.is_after(), "/settle", message.to_owned());
     refuse(is_long(note, MAX_VERSION_NOTE), "/note", format!("a note must have at most {MAX_VERSION_NOTE} characters"));
     problems.extend(schedule_check::problems(endpoint));
+    problems.extend(request_problems(endpoint));
     // Only matters to clients that list the tool.
     problems.extend(tool::check_headers(&endpoint.input_schema).map_err(|error| PublishError::schema(Side::Input, error)).err());
+    problems
+}
+
+/// Returns the problems with the types of bodies that a tool takes, and with the headers that it sees.
+fn request_problems(endpoint: &Endpoint) -> Vec<PublishError> {
+    let Endpoint { request_types: types, request_headers: headers, .. } = endpoint;
+    let mut problems = vec![];
+    let mut refuse = |pointer: String, message: String| problems.push(PublishError::field(pointer, message));
+    for (field, named, max, problem_of) in [
+        ("requestTypes", types, tool::MAX_REQUEST_TYPES, tool::request_type_problem as fn(&str) -> Option<String>),
+        ("requestHeaders", headers, tool::MAX_REQUEST_HEADERS, tool::request_header_problem as fn(&str) -> Option<String>),
+    ] {
+        if named.len() > max {
+            refuse(format!("/{field}"), format!("a tool can list at most {max} in `{field}`"));
+        }
+        for (index, name) in named.iter().take(max).enumerate() {
+            if let Some(problem) = problem_of(name) {
+                refuse(format!("/{field}/{index}"), problem);
+            }
+        }
+        if !named.is_empty() && endpoint.handler_type.runtime() == Runtime::ManagedBuiltin {
+            refuse(format!("/{field}"), "only `js_request_response` handlers can read a request".to_owned());
+        }
+    }
+    if !types.is_empty() && endpoint.input_schema["properties"].get(tool::BODY_FIELD).is_some() {
+        let message = "a tool with `requestTypes` cannot have a property `body`: it is for files in JSON, over MCP for example";
+        refuse("/inputSchema/properties/body".to_owned(), message.to_owned());
+    }
     problems
 }
 

@@ -173,6 +173,8 @@ impl Catalog {
             accepts: draft.accepts.clone(),
             settle: draft.settle,
             schedules: draft.schedules.clone().or_else(|| existing.map(|existing| existing.schedules.clone())).unwrap_or_default(),
+            request_types: draft.request_types.clone(),
+            request_headers: draft.request_headers.clone(),
             content_safety: None,
             review: existing.map_or_else(Review::default, |existing| existing.review.clone()),
             decided_on: None,

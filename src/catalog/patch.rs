@@ -40,6 +40,10 @@ pub struct Patch {
     pub settle: Option<SettleTime>,
     /// Cron expressions that replace the previous ones.
     pub schedules: Option<Vec<String>>,
+    /// Media types that replace the previous ones.
+    pub request_types: Option<Vec<String>>,
+    /// Header names that replace the previous ones.
+    pub request_headers: Option<Vec<String>>,
     /// Attestation of a builder for a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about the new version. Empty removes it.
@@ -87,6 +91,8 @@ impl Patch {
             ("accepts", self.accepts.is_some()),
             ("settle", self.settle.is_some()),
             ("schedules", self.schedules.is_some()),
+            ("requestTypes", self.request_types.is_some()),
+            ("requestHeaders", self.request_headers.is_some()),
             ("safetyAttestation", self.safety_attestation.is_some()),
             ("note", self.note.is_some()),
         ];
@@ -107,6 +113,8 @@ impl Patch {
         set(&mut endpoint.accepts, self.accepts.as_ref());
         set(&mut endpoint.settle, self.settle.as_ref());
         set(&mut endpoint.schedules, self.schedules.as_ref());
+        set(&mut endpoint.request_types, self.request_types.as_ref());
+        set(&mut endpoint.request_headers, self.request_headers.as_ref());
         if let Some(changed) = &self.limits {
             endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
         }

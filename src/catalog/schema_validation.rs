@@ -110,7 +110,17 @@ pub async fn validate(pool: &Pool, schema: &Value, value: &Value) -> Result<(), 
 
 /// Returns the message that starts the validation of JSON text.
 fn check_start(side: Side, body: Bytes, limits: Limits) -> Start {
-    Start { call: String::new(), work: Work::Check(side), announced: false, head: Bytes::new(), body, env: vec![], now_ms: 0, limits }
+    Start {
+        call: String::new(),
+        work: Work::Check(side),
+        announced: false,
+        head: Bytes::new(),
+        body,
+        body_bytes: None,
+        env: vec![],
+        now_ms: 0,
+        limits,
+    }
 }
 
 async fn run(pool: &Pool, job: Job<'_>, asker: ValidationSubject<'_>) -> Result<(), ValidationError> {

@@ -134,6 +134,33 @@ async fn price_below_the_gas_that_the_host_pays_for_its_settlement_causes_a_warn
 }
 
 #[tokio::test]
+async fn types_of_bodies_and_request_headers_are_checked() {
+    let (catalog, _folder) = catalog().await;
+    let mut endpoint = catalog.create(draft("files"), builder(), ChangedBy::Builder).await.unwrap().endpoint.clone();
+    let problem = |endpoint: &Endpoint, body: serde_json::Value| match patch(body)
+        .apply(&mut endpoint.clone(), &tollhouse_protocol::Limits::ceilings())
+    {
+        Err(PublishError::Field { pointer, message }) => (pointer, message),
+        other => (String::new(), format!("{other:?}")),
+    };
+    let many: Vec<_> = (0..17).map(|at| format!("text/x-{at}")).collect();
+    let (at, message) = problem(&endpoint, json!({ "requestTypes": ["text/csv"] }));
+    assert!(at == "/requestTypes" && message.contains("js_request_response"), "{at} {message}");
+    endpoint.handler_type = tool::HandlerType::JsRequestResponse;
+    for (body, pointer) in [
+        (json!({ "requestTypes": ["text/csv", "image/*"], "requestHeaders": ["stripe-signature"] }), ""),
+        (json!({ "requestTypes": ["text/csv", "application/json"] }), "/requestTypes/1"),
+        (json!({ "requestTypes": many }), "/requestTypes"),
+        (json!({ "requestHeaders": ["x-github-event", "authorization"] }), "/requestHeaders/1"),
+        (json!({ "requestTypes": ["a/b"], "inputSchema": { "properties": { "body": {} } } }), "/inputSchema/properties/body"),
+        (json!({ "inputSchema": { "properties": { "body": {} } } }), ""),
+    ] {
+        let (found, message) = problem(&endpoint, body.clone());
+        assert_eq!(found, pointer, "{body}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn slow_scan_does_not_delay_other_owners() {
     let (catalog, _folder) = catalog().await;
     let [slow, other] = [(); 2].map(|()| builder());

@@ -18,7 +18,7 @@ use super::{
     base::{Error, Exit, Result, Role, Session, client::NO_CONNECTION, dollars, private_files, prompt},
     pay::{
         Challenge, ChosenTerms, Draft, LostReply, OpenPayment, PaymentLimits, PaymentState, PaymentTarget, RecordStore, Reply, Seller,
-        SentPayment, SpendLog, choose, credit, key_file, open_payments, over_limit, state, usd,
+        SentPayment, SpendLog, body_file::BodyFile, choose, credit, key_file, open_payments, over_limit, state, target::CallInput, usd,
     },
 };
 
@@ -40,6 +40,12 @@ pub(crate) struct Args {
     /// JSON input, `@FILE` or `-` [default: `{}`; GET for a URL]
     #[arg(id = "input", long = "json", value_name = "V|@FILE|-")]
     input: Option<String>,
+    /// File to send as the body, in place of JSON
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "resume"])]
+    body_file: Option<PathBuf>,
+    /// Media type of the file [default: by its name]
+    #[arg(long = "type", value_name = "TYPE", requires = "body_file")]
+    content_type: Option<String>,
     /// Maximum price in USD [default: the profile's, else 0.10]
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_usd: Option<MicroUsd>,
@@ -77,6 +83,9 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         let record = records.find(id)?;
         record.sent.check_key(Clock::default().now())?;
         let (request, host) = record.sent.request()?;
+        if let Some(file) = &request.file {
+            file.read()?;
+        }
         let sending = Sending {
             session,
             seller: Seller::new(request)?,
@@ -101,7 +110,9 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     };
     let target = &target;
     let limits = PaymentLimits::of(session.spends_as(), &session.profile, args.max_usd)?;
-    let target = PaymentTarget::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
+    let file = args.body_file.as_deref().map(|path| BodyFile::at(path, args.content_type.as_deref())).transpose()?;
+    let input = CallInput { json: args.input.as_deref().map(input::read).transpose()?, file };
+    let target = PaymentTarget::at(session, target, input, args.stream)?;
     if target.own {
         session.name_dev();
     }
@@ -147,6 +158,14 @@ impl Call<'_> {
     }
 
     async fn unpaid(&self) -> Result<Reply> {
+        // A file is sent once, with its payment.
+        if self.target.request.file.is_some()
+            && self.target.slug.is_some()
+            && let Ok(reply) = self.seller.head(UNPAID).await
+            && reply.status == 402
+        {
+            return Ok(reply);
+        }
         let request = self.seller.ask(&HeaderMap::new(), UNPAID, &mut |reported| dry_run::progress(&reported)).await;
         request.map_err(|lost| {
             if let LostReply::TooLarge(_) = lost {

@@ -5,6 +5,7 @@
 
 mod answer;
 mod attempt;
+pub(crate) mod body_file;
 pub(crate) mod chain;
 mod challenge;
 mod choose;

@@ -43,6 +43,9 @@ const ADDRESS_JOINS: usize = 64;
 /// Default limit on bytes of request bodies in memory. One address may use a quarter of it.
 const BODY_BYTES_HELD: usize = 128 << 20;
 
+/// Default limit on bytes on disk of long request bodies that are not JSON. One address may use a quarter of it.
+const SPOOL_BYTES: usize = 1 << 30;
+
 /// Default limit on bytes in memory of responses that clients have not read yet. One address may use a quarter of it.
 const ANSWER_BYTES_HELD: usize = 64 << 20;
 
@@ -105,6 +108,10 @@ pub struct HttpFlags {
     pub body_bytes_held: Option<usize> = "TOLLHOUSE_BODY_BYTES_HELD",
     /// Bytes of request bodies in memory from one client address; 0 means no limit [default: 33554432, and none when listening on loopback]
     pub address_body_bytes_held: Option<usize> = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD",
+    /// Bytes of long non-JSON bodies on disk; further ones get 503; 0 means no limit [default: 1073741824]
+    pub spool_bytes: Option<usize> = "TOLLHOUSE_SPOOL_BYTES",
+    /// Bytes of long non-JSON bodies on disk from one client address; 0 means no limit [default: 268435456, and none when listening on loopback]
+    pub address_spool_bytes: Option<usize> = "TOLLHOUSE_ADDRESS_SPOOL_BYTES",
     /// Bytes of unread responses; above that, long unpaid calls get 503; 0 means no limit [default: 67108864]
     pub answer_bytes_held: Option<usize> = "TOLLHOUSE_ANSWER_BYTES_HELD",
     /// Unread response bytes per address; above this limit, requests get 503; 0 means no limit [default: 16777216, and none when listening on loopback]
@@ -214,6 +221,8 @@ pub struct BodySettings {
     pub stall: Option<Duration>,
     /// Bytes in memory.
     pub held: QuotaSettings,
+    /// Bytes on disk, of long bodies that are not JSON.
+    pub spooled: QuotaSettings,
 }
 
 impl HttpFlags {
@@ -292,6 +301,7 @@ impl HttpFlags {
                 time: some_ms(self.body_ms.unwrap_or(60_000)),
                 stall: some_ms(self.body_stall_ms.unwrap_or(10_000)),
                 held: quota(self.body_bytes_held.unwrap_or(BODY_BYTES_HELD), self.address_body_bytes_held, BODY_BYTES_HELD / 4),
+                spooled: quota(self.spool_bytes.unwrap_or(SPOOL_BYTES), self.address_spool_bytes, SPOOL_BYTES / 4),
             },
             answers: quota(self.answer_bytes_held.unwrap_or(ANSWER_BYTES_HELD), self.address_answer_bytes_held, ANSWER_BYTES_HELD / 4),
         }

@@ -20,7 +20,7 @@ use tollhouse_base::{
     offload::{DropOffThread, run_blocking},
 };
 use tollhouse_call::CallError;
-use tollhouse_tool::{has_reserved_key, parse_json};
+use tollhouse_tool::{has_reserved_key, is_json_media, listed_types, media_type, parse_json, takes_type};
 
 use super::{api_error::ApiError, error_codes::Code, memory_budget::MemoryBudget, quota::QuotaShare};
 
@@ -69,7 +69,7 @@ pub async fn read(intake: &MemoryBudget, peer: IpAddr, headers: &HeaderMap, body
     let mut stream = body.into_data_stream();
     if stream.size_hint().lower() > limit as u64 {
         if !expects_continue(headers) {
-            _ = tokio::time::timeout(DRAIN, drain(stream)).await;
+            discard(stream).await;
         }
         return Err(BodyError::TooLarge { limit }.into());
     }
@@ -88,7 +88,7 @@ pub async fn read(intake: &MemoryBudget, peer: IpAddr, headers: &HeaderMap, body
         let buffer = buffer.get_or_insert_default();
         if let Err(unread) = buffer.push(&chunk, limit, &stream, |bytes| intake.hold(peer, bytes)) {
             buffer.clear();
-            _ = tokio::time::timeout(DRAIN, drain(stream)).await;
+            discard(stream).await;
             return Err(unread);
         }
     }
@@ -103,6 +103,19 @@ fn without_byte_order_mark(text: Bytes) -> Bytes {
 /// Returns whether the client waits for `100 Continue` before it sends the body (RFC 9110, section 10.1.1).
 pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// Reads some of the body of a refused request, so that its client gets the error. A client that waits for `100 Continue`
+/// has sent nothing.
+pub async fn discard_unread(headers: &HeaderMap, body: Body) {
+    if !expects_continue(headers) {
+        discard(body.into_data_stream()).await;
+    }
+}
+
+/// Reads some more of a rejected body, so that its client gets the error.
+pub(crate) async fn discard(stream: BodyDataStream) {
+    _ = tokio::time::timeout(DRAIN, drain(stream)).await;
 }
 
 async fn drain(mut stream: BodyDataStream) {
@@ -176,17 +189,38 @@ pub fn check_json(headers: &HeaderMap) -> Result<(), ApiError> {
 
 /// Like [`check_json`], for the input of a call, where `Content-Type` is optional.
 pub fn check_call(headers: &HeaderMap) -> Result<(), ApiError> {
+    kind(headers, &[]).map(drop)
+}
+
+/// The kind of a call's body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyKind {
+    /// JSON, or nothing.
+    Json,
+    /// Another type, with its parameters.
+    Other(String),
+}
+
+/// Returns the kind of the body of a call to a tool that takes `types` beside JSON.
+///
+/// # Errors
+///
+/// 415 for a body of another type, with the types that the tool takes, and for a content coding.
+pub fn kind(headers: &HeaderMap, types: &[String]) -> Result<BodyKind, ApiError> {
     let texts = |name: header::HeaderName| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default());
     let codings = texts(header::CONTENT_ENCODING).flat_map(|value| value.split(',')).map(str::trim);
     if let Some(coding) = codings.filter(|coding| !coding.is_empty()).find(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(unsupported(format!("the body has the content coding `{coding}`; send it without one")));
     }
+    let is_single = texts(header::CONTENT_TYPE).nth(1).is_none();
     for value in texts(header::CONTENT_TYPE) {
-        let mut words = value.split(';').map(str::trim);
-        let media = words.next().unwrap_or_default().to_ascii_lowercase();
-        let is_json = matches!(media.as_str(), "application/json" | "text/json") || media.contains('/') && media.ends_with("+json");
-        if !is_json {
-            return Err(CallError::UnsupportedMediaType(media).into());
+        let media = media_type(value);
+        if is_single && takes_type(types, &media) {
+            return Ok(BodyKind::Other(value.trim().to_owned()));
+        }
+        let words = value.split(';').map(str::trim).skip(1);
+        if !is_json_media(&media) {
+            return Err(CallError::UnsupportedMediaType { media, takes: listed_types(types) }.into());
         }
         let charset = words.filter_map(|word| word.split_once('=')).find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
         let charset = charset.map(|(_, charset)| charset.trim().trim_matches('"').to_ascii_lowercase());
@@ -194,7 +228,7 @@ pub fn check_call(headers: &HeaderMap) -> Result<(), ApiError> {
             return Err(unsupported(format!("the body is in `{charset}`; send JSON as UTF-8 (RFC 8259, section 8.1)")));
         }
     }
-    Ok(())
+    Ok(BodyKind::Json)
 }
 
 fn unsupported(message: impl Into<String>) -> ApiError {

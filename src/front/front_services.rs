@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
-use super::{caller::Authenticator, forwarded::Proxies, memory_budget::MemoryBudget, rate_limits::Limits, shutdown::Shutdown};
+use super::{
+    caller::Authenticator, forwarded::Proxies, memory_budget::MemoryBudget, rate_limits::Limits, shutdown::Shutdown, spool::Spool,
+};
 
 /// The state shared by all front ends.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub struct FrontServices {
     pub limits: Limits,
     /// Limits of connections, bodies and answers.
     pub intake: MemoryBudget,
+    /// Bodies of calls that are not JSON.
+    pub spool: Spool,
     /// Proxies trusted to name the client's address.
     pub proxies: Proxies,
     /// The shutdown state of the host.

@@ -25,6 +25,7 @@ mod quota;
 mod rate_limits;
 mod serve;
 mod shutdown;
+mod spool;
 pub mod sse;
 mod stream_access;
 
@@ -55,5 +56,6 @@ pub use self::{
     rate_limits::Limits,
     serve::serve,
     shutdown::Shutdown,
+    spool::{Spool, SpoolRequest},
     stream_access::{RequestSession, StreamAccess},
 };

@@ -134,7 +134,7 @@ mod tests {
             streams: 100,
             overhead_frames: None,
         };
-        let bodies = BodySettings { time: None, stall: None, held: quota(None) };
+        let bodies = BodySettings { time: None, stall: None, held: quota(None), spooled: quota(None) };
         let answers = quota(Some(ALL));
         let budget = MemoryBudget::new(&IntakeSettings { connections, followers: quota(None), bodies, answers });
         let [hoarder, other]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];

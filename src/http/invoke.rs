@@ -50,7 +50,7 @@ async fn invoke(State(http): State<Http>, ConnectInfo(peer): ConnectInfo<SocketA
             return if streamed { Ok(stream::bought(http, performing)) } else { with_receipt(&http, &performing.await?).await };
         }
     };
-    let head = tools::request_head(&http, "POST", &parts.uri, vec![], &parts.headers);
+    let head = tools::request_head(&http, &live.endpoint, ("POST", &parts.uri), vec![], &parts.headers);
     let call = Call { live, by, entry_method: EntryMethod::Post, input, offered, quote, head, from: network(peer.ip()), progress: None };
     // A call may wait for long.
     drop(parts);

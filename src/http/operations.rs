@@ -106,9 +106,17 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         unpaid: http.payments.unpaid(),
         stored,
         disk: json!(http.disk.usage()),
-        intake: http.shared.intake.status(),
+        intake: intake(&http),
         warnings: http.shared.proxies.warnings().into_iter().chain(objects_warning(&http)).chain(facilitator_warnings(&http)).collect(),
     })
+}
+
+/// Returns the use of the limits on connections, bodies and answers.
+fn intake(http: &Services) -> Value {
+    let mut intake = http.shared.intake.status();
+    intake["bodyBytesSpooled"] = json!(http.shared.spool.used());
+    intake["maxBodyBytesSpooled"] = json!(http.shared.spool.max());
+    intake
 }
 
 /// Returns the number and bytes of keys of each kind. For free receipts, it counts receipts.

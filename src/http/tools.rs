@@ -14,10 +14,14 @@ use axum::{
 use serde_json::json;
 use tollhouse_api::{EndpointResponse, True};
 use tollhouse_call::{Call, CallError, Input, MAX_QUERY_FIELDS, ReplayRequest, RequestHead, check_query};
-use tollhouse_front::{ApiError, Code, PathParams, body, bought, network, offered, quote, reserved_key, sse};
+use tollhouse_front::{
+    ApiError, Code, PathParams, SpoolRequest,
+    body::{self, BodyKind},
+    bought, network, offered, quote, reserved_key, sse,
+};
 use tollhouse_money::{EntryMethod, OfferedPayment};
 use tollhouse_protocol::limits::Limits;
-use tollhouse_tool::{CatalogForm, has_reserved_key};
+use tollhouse_tool::{CatalogForm, Endpoint, has_reserved_key};
 
 use crate::{Answer, Http, ResponseKind, Route, Services, codes, html_402, open, reply, stream};
 
@@ -95,14 +99,25 @@ async fn called(http: Http, slug: String, peer: SocketAddr, request: Request) ->
     };
     let quote = quote(&parts.headers);
     let option = EntryMethod::of_method(method(&parts));
-    http.calls.check_offered(&live, (by, option), &offered, quote.as_deref())?;
+    let types = &live.endpoint.request_types;
+    // Before the challenge, so that nobody signs a payment for a body that the tool does not take.
+    let is_checked = parts.method != Method::GET && !types.is_empty() && !offered.repeatable();
+    let kind = if is_checked { body::kind(&parts.headers, types).map(drop) } else { Ok(()) };
+    let checked = kind.and_then(|()| Ok(http.calls.check_offered(&live, (by, option), &offered, quote.as_deref())?));
+    if let Err(refused) = checked {
+        if !types.is_empty() {
+            // It can be long.
+            body::discard_unread(&parts.headers, body).await;
+        }
+        return Err(refused);
+    }
     check_query(&query)?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
-        _ => called_input(&http, peer.ip(), &live.endpoint.limits, &offered, &parts.headers, body).await?,
+        _ => called_input(&http, peer.ip(), &live.endpoint, &offered, &parts.headers, body).await?,
     };
     let method = method(&parts);
-    let head = request_head(&http, method, &parts.uri, query, &parts.headers);
+    let head = request_head(&http, &live.endpoint, (method, &parts.uri), query, &parts.headers);
     let call = Call { live, by, entry_method: option, input, offered, quote, head, from: network(peer.ip()), progress: None };
     let streamed = sse::requested(&parts.headers);
     // A call may wait for long.
@@ -138,8 +153,21 @@ async fn paid_input(http: &Services, peer: IpAddr, offered: &OfferedPayment, par
     }
     match parts.method {
         Method::GET => Some(Input::Query(vec![])),
-        _ => body_input(http, peer, &Limits::ceilings(), &parts.headers, body).await.ok(),
+        _ => match body::kind(&parts.headers, &any_type()).ok()? {
+            BodyKind::Json => body_input(http, peer, &Limits::ceilings(), &parts.headers, body).await.ok(),
+            // The answer is found by the identity of the body alone.
+            BodyKind::Other(content_type) => {
+                let limit = Limits::ceilings().body_bytes;
+                let request = SpoolRequest { peer, headers: &parts.headers, content_type, owner: "", kept: 0, limit };
+                http.shared.spool.read(&http.shared.intake, request, body).await.ok().map(Input::Raw)
+            }
+        },
     }
+}
+
+/// Returns the types of a tool that takes all.
+fn any_type() -> [String; 1] {
+    ["*/*".to_owned()]
 }
 
 /// Reads the body of a call. It can have been paid for when the tool's limit was higher, so the body of a payment that can
@@ -147,11 +175,26 @@ async fn paid_input(http: &Services, peer: IpAddr, offered: &OfferedPayment, par
 async fn called_input(
     http: &Services,
     peer: IpAddr,
-    limits: &Limits,
+    endpoint: &Endpoint,
     offered: &OfferedPayment,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Input, ApiError> {
+    let limits = &endpoint.limits;
+    let (kind, kept) = match body::kind(headers, &endpoint.request_types) {
+        Ok(kind) => (kind, limits.body_bytes),
+        // It can have been paid for when the tool took its type.
+        Err(refused) if offered.repeatable() => (body::kind(headers, &any_type()).map_err(|_| refused)?, 0),
+        Err(refused) => return Err(refused),
+    };
+    if let BodyKind::Other(content_type) = kind {
+        let limit = if offered.repeatable() { kept.max(Limits::ceilings().body_bytes) } else { kept };
+        let request = SpoolRequest { peer, headers, content_type, owner: endpoint.owner.share(), kept, limit };
+        return http.shared.spool.read(&http.shared.intake, request, body).await.map(Input::Raw).map_err(|refused| match refused.code() {
+            Code::BodyTooLarge => CallError::BodyTooLarge { limit: limits.body_bytes }.into(),
+            _ => refused,
+        });
+    }
     if !offered.repeatable() {
         return body_input(http, peer, limits, headers, body).await;
     }
@@ -188,12 +231,12 @@ fn check_keys(query: &[(String, String)]) -> Result<(), ApiError> {
 /// Returns the parts of the request that the handler can see.
 pub(super) fn request_head(
     http: &Services,
-    method: &'static str,
-    uri: &Uri,
+    endpoint: &Endpoint,
+    (method, uri): (&'static str, &Uri),
     query: Vec<(String, String)>,
     headers: &HeaderMap,
 ) -> RequestHead {
-    let (headers, query) = (RequestHead::shown(headers), query.into_iter().collect());
+    let (headers, query) = (RequestHead::shown(headers, &endpoint.request_headers), query.into_iter().collect());
     // The URI can contain a host over HTTP/2 and in absolute form, which the caller chooses freely. Use only its path
     // and query.
     let below = uri.path_and_query().map_or("/", PathAndQuery::as_str);

@@ -1,5 +1,7 @@
 //! A tool call, independent of how it was parsed.
 
+use std::borrow::Cow;
+
 use axum::http::request::Parts;
 use rmcp::model::{MetaObject, RequestId as MessageId};
 use tokio_util::sync::CancellationToken;
@@ -26,11 +28,11 @@ pub(super) struct CallRequest<'a> {
 impl CallRequest<'_> {
     /// Returns the request data for the handler. It is the same as over HTTP, so that handlers need not know about MCP.
     pub(super) fn head(&self, live: &LiveEndpoint) -> RequestHead {
-        let traced = |name: &'static str| Some((name, self.meta.get(name)?.as_str()?.to_owned()));
-        let mut headers = RequestHead::shown(&self.parts.headers);
+        let traced = |name: &'static str| Some((Cow::Borrowed(name), self.meta.get(name)?.as_str()?.to_owned()));
+        let mut headers = RequestHead::shown(&self.parts.headers, &live.endpoint.request_headers);
         headers.extend(["traceparent", "tracestate"].into_iter().filter_map(traced));
         // The client's values are about JSON-RPC, not about the input.
-        headers.extend(["accept", "content-type"].map(|name| (name, "application/json".to_owned())));
+        headers.extend(["accept", "content-type"].map(|name| (Cow::Borrowed(name), "application/json".to_owned())));
         RequestHead::post(live, headers)
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{
 };
 use tollhouse_catalog::{FrontForm, MakeForm, ShownEndpoint};
 use tollhouse_money::{Payments, WireVersion};
-use tollhouse_tool::{Availability, CapabilityScope, SettleTime, portable, takes_objects};
+use tollhouse_tool::{Availability, CapabilityScope, SettleTime, add_body_field, portable, takes_objects};
 
 use super::{
     revision::Era,
@@ -83,7 +83,8 @@ impl ToolEntryBuilder {
 /// Converts a tool to an MCP tool. Returns `None` if its input cannot be an object, which MCP's arguments always are.
 fn tool(maker: &ToolEntryBuilder, live: &ShownEndpoint) -> Option<Tool> {
     let endpoint = &live.endpoint;
-    let input = input_schema(&endpoint.input_schema)?;
+    let mut input = input_schema(&endpoint.input_schema)?;
+    add_body_field(&mut input, &endpoint.request_types);
     let name = name_of(&endpoint.slug, maker.underscores);
     let mut tool = Tool::new(name, description(maker, live), Arc::new(input)).with_title(endpoint.title.clone());
     if let Some(output) = output_schema(live) {

@@ -24,7 +24,7 @@ mod verify;
 
 pub use free::{FreeReceiptSettings, FreeReceipts};
 pub(crate) use hash::written;
-pub use hash::{bytes_hash, canonical, json_hash, request_hash};
+pub use hash::{PiecewiseHash, bytes_hash, canonical, json_hash, request_hash};
 pub use jws::JwsError;
 pub use key::{KeyError, ReceiptSigner};
 pub use offer::{OfferFormat, OfferReceipt};

@@ -68,6 +68,7 @@ table! {
     CONNECTIONS_REFUSED Counter "tollhouse_connections_refused_total" ["limit"] "connections refused at a limit: for `all`, or for one `address`";
     CONNECTIONS_CLOSED Counter "tollhouse_connections_closed_total" ["reason"] "connections that the host closed, by reason";
     BODIES_HELD Gauge "tollhouse_body_held_bytes" [] "request bodies in memory";
+    BODIES_SPOOLED Gauge "tollhouse_body_spooled_bytes" [] "long request bodies on disk";
     ANSWERS_HELD Gauge "tollhouse_answer_held_bytes" [] "unread responses in memory";
     MCP_REQUESTS Counter "tollhouse_mcp_requests_total" ["method"] "requests of MCP, by method";
     MCP_CALLS Counter "tollhouse_mcp_calls_total" ["outcome" "fault"] "calls of tools over MCP, by outcome and side at fault";

@@ -79,6 +79,12 @@ pub struct Endpoint {
     /// Cron expressions, in UTC, at which the handler's `scheduled` runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<String>,
+    /// Media types of bodies that it takes beside JSON.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_types: Vec<String>,
+    /// Request headers that it sees in addition to those that every tool sees.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_headers: Vec<String>,
     /// Result of the content scan. `None` if nothing was scanned.
     pub content_safety: Option<ContentSafety>,
     /// Pending reviews and past decisions of admins.

@@ -10,6 +10,8 @@ mod portability;
 mod price;
 pub mod public_texts;
 mod record;
+mod request_headers;
+mod request_types;
 mod response;
 mod review;
 mod reviewed_fields;
@@ -26,6 +28,11 @@ pub use header::check_headers;
 pub use portability::{PortabilityIssue, has_reserved_key, not_json, parse_json};
 pub use price::{MicroUsd, PriceError, UsdChange};
 pub use record::{CatalogForm, Record};
+pub use request_headers::{MAX_REQUEST_HEADERS, request_header_problem};
+pub use request_types::{
+    BODY_FIELD, FORM, MAX_REQUEST_TYPES, add_body_field, is_json_media, listed_types, media_type, only_type, request_type_problem,
+    takes_type,
+};
 pub use response::{StaticResponse, WithResponse};
 pub use review::{ContentSafety, Hold, HoldKind, Review, ReviewAction, ReviewRecord};
 pub use runs::{EndpointCode, ForeignHandler};

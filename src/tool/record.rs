@@ -79,15 +79,25 @@ impl Endpoint {
         if !self.settle.is_after() {
             record["settle"] = json!(self.settle);
         }
+        if !self.request_types.is_empty() {
+            record["requestTypes"] = json!(self.request_types);
+        }
+        if !self.request_headers.is_empty() {
+            record["requestHeaders"] = json!(self.request_headers);
+        }
         if let (CatalogForm::Newer, Some(fields)) = (form, record.as_object_mut()) {
             fields.extend(self.newer_fields());
         }
         record
     }
 
-    /// Returns the fields that the newer format adds. Of the limits, callers need the time of a call.
+    /// Returns the fields that the newer format adds. Of the limits, callers need the time of a call, and the size of a body
+    /// that is not JSON.
     fn newer_fields(&self) -> Map<String, Value> {
-        let limits = json!({ "wallMs": self.limits.wall_ms });
+        let mut limits = json!({ "wallMs": self.limits.wall_ms });
+        if !self.request_types.is_empty() {
+            limits["bodyBytes"] = json!(self.limits.body_bytes);
+        }
         Map::from_iter([("contentSafety".to_owned(), self.public_safety()), ("limits".to_owned(), limits)])
     }
 

@@ -36,6 +36,8 @@ fields! {
     "accepts" accepts |endpoint| json!(endpoint.accepts);
     "settle" settle |endpoint| json!(endpoint.settle);
     "schedules" schedules |endpoint| json!(endpoint.schedules);
+    "requestTypes" request_types |endpoint| json!(endpoint.request_types);
+    "requestHeaders" request_headers |endpoint| json!(endpoint.request_headers);
 }
 
 /// The reviewed fields that the content scan reads, in addition to the handler.

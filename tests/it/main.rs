@@ -17,6 +17,7 @@ mod attacks;
 mod audit;
 mod backups;
 mod bearer;
+mod bodies;
 mod browsers;
 mod buckets;
 mod builders;

@@ -187,6 +187,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/event/feed.rs", Line("who follows a log or events"), &["subjects"]),
     ("src/event/pull.rs", OF_ONE_WORK, &["published"]),
     ("src/front/quota.rs", Line("connections"), &["by_network"]),
+    ("src/front/spool.rs", Line("bodies that are not JSON"), &["owners"]),
     ("src/front/serve/frames.rs", Reason("a stream for each of `--http2-streams` of a connection"), &["open"]),
     ("src/http/documents/schema_parts.rs", OF_SETTINGS, &["parameters"]),
     ("src/http/documents/examples.rs", OF_SETTINGS, &["ALL"]),

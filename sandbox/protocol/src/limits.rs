@@ -22,6 +22,9 @@ pub const CALL_BYTES: usize = 8 << 20;
 /// Maximum bytes of the body of a request that `fetch` sends.
 pub const REQUEST_BODY_BYTES: usize = 1 << 20;
 
+/// Maximum bytes of a call's body that one [`BodyRead`](crate::OpRequest::BodyRead) returns. 256 KiB.
+pub const BODY_CHUNK_BYTES: usize = 256 << 10;
+
 /// Maximum number of concurrent streaming text decoders of one call.
 pub const DECODERS: usize = 256;
 
@@ -101,6 +104,7 @@ limits! {
     rss_bytes "rssBytes" = 224 * MIB, 320 * MIB, "bytes", "Resident memory of a worker process, seen by the host.";
     source_bytes "sourceBytes" = 4 * MIB, 4 * MIB, "bytes", "Source of a handler.";
     input_bytes "inputBytes" = 256 * KIB, MIB, "bytes", "Body of a call.";
+    body_bytes "bodyBytes" = 10 * MIB, 100 * MIB, "bytes", "Body of a call whose type is one of the tool's requestTypes.";
     input_depth "inputDepth" = 64, 64, "levels", "Nesting of a call's body.";
     output_bytes "outputBytes" = 256 * KIB, MIB, "bytes", "Result of a call.";
     output_depth "outputDepth" = 64, 64, "levels", "Nesting of a result.";

@@ -193,6 +193,9 @@ pub struct Start {
     pub head: Bytes,
     /// `req.body` as JSON text, exactly as the caller sent it, or the value to check.
     pub body: Bytes,
+    /// Size of a body that is not JSON. The handler reads it with [`OpRequest::BodyRead`]. Then
+    /// `body` is empty, and the schema of the input does not apply.
+    pub body_bytes: Option<u64>,
     /// Contents of `ctx.env`: names and values of the granted secrets.
     pub env: Vec<(String, String)>,
     /// Wall clock at the start, in milliseconds since 1970, for `Date.now()`.

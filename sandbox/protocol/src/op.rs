@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     frame::bounded_list,
     heap_size::HeapSize,
-    limits::{CALL_BYTES, LIST_BYTES, Limits},
+    limits::{BODY_CHUNK_BYTES, CALL_BYTES, LIST_BYTES, Limits},
 };
 
 /// Maximum items in the lists of a request. An item can be as short as two bytes in a frame, but an
@@ -149,6 +149,13 @@ macro_rules! declare {
                 /// Decimal number.
                 usd: String,
             },
+            /// Reads the next bytes of a body that is not JSON, at most
+            /// [`BODY_CHUNK_BYTES`](crate::limits::BODY_CHUNK_BYTES). → [`OpValue::Bytes`], or
+            /// [`OpValue::None`] at the end.
+            BodyRead {
+                /// Position of the first byte.
+                offset: u64,
+            },
         }
 
         impl OpRequest {
@@ -157,7 +164,7 @@ macro_rules! declare {
             pub fn writes(&self) -> bool {
                 match self {
                     $(Self::$request { .. } => declare!(@writes $($writes)?),)*
-                    Self::Sleep { .. } => false,
+                    Self::Sleep { .. } | Self::BodyRead { .. } => false,
                     // A charge counts even if the handler does not wait for it.
                     Self::Charge { .. } => true,
                 }
@@ -168,7 +175,7 @@ macro_rules! declare {
             pub fn bytes(&self) -> usize {
                 let own = match self {
                     $(Self::$request { $($field,)* } => 0 $(+ $field.heap_size())*,)*
-                    Self::Sleep { .. } => 0,
+                    Self::Sleep { .. } | Self::BodyRead { .. } => 0,
                     Self::Charge { call, usd } => call.heap_size() + usd.heap_size(),
                 };
                 size_of::<Self>() + own
@@ -209,6 +216,7 @@ impl OpRequest {
             // The value at each key is read.
             Self::KvAtomic { checks, writes } => ((checks.len() + writes.len()) as u64).saturating_mul(limits.kv_value_bytes),
             Self::FileRead { .. } => limits.file_bytes,
+            Self::BodyRead { .. } => BODY_CHUNK_BYTES as u64,
             Self::FileList { limit, .. } => page(*limit, FILE_LINE_BYTES),
             Self::HttpGetJson { .. } => limits.http_body_bytes,
             Self::Fetch { .. } => limits.http_body_bytes.saturating_add(RESPONSE_HEAD_BYTES),
@@ -382,6 +390,7 @@ mod tests {
             (atomic(3, 2), 5 * (64 << 10)),
             (OpRequest::FileList { prefix: String::new(), limit: 3, cursor: None }, 3 << 10),
             (OpRequest::FileRead { path: "p".into() }, MIB),
+            (OpRequest::BodyRead { offset: 1 }, 256 << 10),
             (OpRequest::HttpGetJson { url: "u".into(), headers: vec![], timeout_ms: None, auth: None }, CALL_BYTES),
             (fetch, CALL_BYTES),
         ] {

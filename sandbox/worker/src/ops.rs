@@ -4,6 +4,7 @@
 //! number at once. [`CallState`] sends the request and delivers the answer.
 
 mod args;
+mod body;
 mod charge;
 mod clone;
 mod compression;
@@ -47,6 +48,7 @@ fn table() -> Vec<OpDecl> {
         log::op_log(),
         progress::op_progress(),
         charge::op_charge(),
+        body::op_body_read(),
         clone::op_is_proxy(),
         text::op_text_encode(),
         text::op_text_decode(),

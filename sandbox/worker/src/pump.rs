@@ -128,6 +128,8 @@ pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &
     let granted = if start.env.is_empty() { String::new() } else { serde_json::to_string(&start.env).unwrap_or_default() };
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
     let now = v8::Number::new(scope, start.now_ms as f64);
+    #[expect(clippy::cast_precision_loss, reason = "a body is far smaller than 2^53 bytes")]
+    let body_bytes = v8::Number::new(scope, start.body_bytes.map_or(-1.0, |bytes| bytes as f64));
     let (Some(head), Some(body), Some(granted), Some(id)) =
         (text(scope, &start.head), text(scope, &start.body), text(scope, granted.as_bytes()), text(scope, start.call.as_bytes()))
     else {
@@ -143,7 +145,8 @@ pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &
         None => undefined,
     };
     let is_scheduled = v8::Boolean::new(scope, start.work == Work::Scheduled);
-    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into(), id.into(), filled, is_scheduled.into()]);
+    let given = [now.into(), head.into(), body.into(), granted.into(), id.into(), filled, is_scheduled.into(), body_bytes.into()];
+    call.call(scope, undefined, &given);
 }
 
 /// Rejects the unanswered requests of ended calls. Returns whether there were any.

@@ -58,6 +58,7 @@ pub(crate) fn warm_up(runtime: &mut JsRuntime, driver: &Driver, budget: &Budget)
         announced: false,
         head: Bytes::from_static(HEAD),
         body: Bytes::from_static(BODY),
+        body_bytes: None,
         env: Vec::new(),
         now_ms: 0,
         limits,

@@ -271,9 +271,13 @@ impl Worker {
 
     /// Checks the input, runs the handler, and checks its result.
     fn handle(&mut self, start: &Start, started: Started) -> (Result<(), End>, Option<Outcome>) {
-        let filled = match self.schemas.accept(&start.body, &self.budget, &start.limits) {
-            Ok(filled) => filled,
-            Err(problems) => return (Ok(()), Some(Outcome::Invalid(Side::Input, problems))),
+        // A schema describes JSON.
+        let filled = match start.body_bytes {
+            Some(_) => None,
+            None => match self.schemas.accept(&start.body, &self.budget, &start.limits) {
+                Ok(filled) => filled,
+                Err(problems) => return (Ok(()), Some(Outcome::Invalid(Side::Input, problems))),
+            },
         };
         if start.announced
             && let Err(gone) = self.send(&ToHost::Begun)

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -94,6 +94,8 @@ pub(super) async fn run(
     if let Some(scratch) = task.scratch {
         ops = ops.with_dry_run(Arc::clone(scratch));
     }
+    let raw = task.input.raw.as_ref();
+    ops = ops.with_body(raw.and_then(|raw| raw.content.clone()));
     let mut limits = endpoint.limits;
     match task.progress.cloned() {
         // A slow reader misses messages.
@@ -102,7 +104,7 @@ pub(super) async fn run(
         None => limits.progress_messages = 0,
     }
     // If the worker validates an input, it reports when that is done.
-    let announced = task.progress.is_some() && bundle.schemas.input.is_some();
+    let announced = task.progress.is_some() && bundle.schemas.input.is_some() && raw.is_none();
     if !announced {
         task.accept();
     }
@@ -117,7 +119,8 @@ pub(super) async fn run(
             work: task.work,
             announced,
             head: head(&task)?,
-            body: task.input.text.clone(),
+            body: if raw.is_some() { Bytes::new() } else { task.input.text.clone() },
+            body_bytes: raw.map(|raw| raw.bytes),
             env,
             now_ms: task.now.0,
             limits,
@@ -182,7 +185,12 @@ fn stopped(reason: StopReason) -> CallError {
 
 fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
     let caller = Caller { payer: task.payer.as_deref(), free: task.is_free(), receipt_id: task.receipt.as_str(), payment_id: task.payment };
-    serde_json::to_vec(&Head { request: task.head, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
+    let mut request = Cow::Borrowed(task.head);
+    if let Some(raw) = &task.input.raw {
+        // The body can have come within JSON.
+        request.to_mut().headers.insert("content-type".into(), raw.content_type.clone());
+    }
+    serde_json::to_vec(&Head { request: &request, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
 }
 
 /// Removes the values of the call's secrets from the reply, before it is hashed, stored and sent. The result may no

@@ -48,6 +48,54 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
     assert_eq!(body(br#"{"a": 1}"#).read(&js).await.unwrap().0.value, Value::Null);
 }
 
+#[tokio::test]
+async fn a_payment_is_bound_to_the_bytes_and_the_type_of_a_body() {
+    let fixture = Fixture::new().await;
+    let mut live = LiveEndpoint::clone(&*fixture.tool(0.01).await);
+    (live.endpoint.request_types, live.endpoint.limits.body_bytes) = (vec!["text/*".to_owned()], 10);
+    let raw = |content_type: &str, bytes: &'static [u8]| {
+        let content = Some(Arc::new(tollhouse_capability::CallBody::in_memory(bytes.into())));
+        let hash = receipt::bytes_hash(bytes);
+        RawBody { content_type: content_type.to_owned(), bytes: bytes.len() as u64, hash, content }
+    };
+    let read = async |raw: RawBody| Input::Raw(raw).read_bound(&live, "POST", None).await.unwrap();
+    let (parsed, hash, bound) = read(raw("text/csv", b"a,b")).await;
+    assert!(parsed.fits() && parsed.text.is_empty() && parsed.bytes() == 3);
+    for (other, is_same) in [
+        (raw("text/csv", b"a,b"), true),
+        (RawBody { content: None, ..raw("text/csv", b"a,b") }, true),
+        (raw("text/csv", b"a;b"), false),
+        (raw("text/csv; header=present", b"a,b"), false),
+    ] {
+        let known = Input::Raw(other.clone()).bound(live.endpoint.slug.as_str(), "POST", None).await;
+        let (_, other_hash, other_bound) = read(other).await;
+        assert_eq!((known.as_ref() == Some(&bound), other_bound == bound, other_hash == hash), (is_same, is_same, is_same));
+    }
+    let refused = async |raw: RawBody| read(raw).await.0.check().err();
+    assert!(matches!(refused(raw("text/csv", b"12345678901")).await, Some(CallError::BodyTooLarge { limit: 10 })));
+    let type_of = refused(raw("image/png", b"a")).await;
+    assert!(
+        matches!(&type_of, Some(error @ CallError::UnsupportedMediaType { .. }) if error.to_string().contains("`text/*`")),
+        "{type_of:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_in_json_is_the_body_and_bound_as_json() {
+    let fixture = Fixture::new().await;
+    let mut live = LiveEndpoint::clone(&*fixture.tool(0.01).await);
+    let given = || Input::Body(bytes::Bytes::from_static(br#"{"body": {"data": "YSxi"}}"#));
+    let plain = given().read_bound(&live, "POST", None).await.unwrap();
+    assert!(plain.0.raw.is_none(), "a tool without types has its own field `body`");
+    live.endpoint.request_types = vec!["text/csv".to_owned()];
+    let (parsed, hash, bound) = given().read_bound(&live, "POST", None).await.unwrap();
+    assert_eq!((&hash, &bound), (&plain.1, &plain.2));
+    let raw = parsed.check().unwrap().raw.unwrap();
+    assert_eq!((&*raw.content_type, raw.bytes), ("text/csv", 3));
+    let wrong = Input::Body(bytes::Bytes::from_static(br#"{"body": {"data": "?"}}"#)).read(&live).await.unwrap().0;
+    assert!(matches!(wrong.check(), Err(CallError::Input(mismatch)) if mismatch.problems[0].pointer == "/body/data"));
+}
+
 /// Regression test: a lowered limit of the input hid answers that were paid for.
 #[tokio::test]
 async fn paid_answer_is_replayed_for_an_input_beyond_the_limits() {
@@ -136,7 +184,7 @@ async fn a_check_that_asks_for_a_check_is_informed() {
     let fixture = Fixture::new().await;
     let live = fixture.publish(json!({ "handlerType": "x402_readiness_check" })).await;
     let checked = async |name: &'static str, value: &str| {
-        let headers = BTreeMap::from([(name, value.to_owned())]);
+        let headers = BTreeMap::from([(name.into(), value.to_owned())]);
         let call = Call { head: RequestHead { headers, ..head() }, ..fixture.call(&live, OfferedPayment::Nothing) };
         let done = fixture.calls.perform(call).await.unwrap();
         serde_json::from_slice::<Value>(&done.answer.body).unwrap()

@@ -19,7 +19,7 @@ use tollhouse_base::{clock::Timestamp, fsync_dir::sync_entry};
 use tollhouse_money::{IDEMPOTENCY_KEY_TTL, PaymentId};
 use tollhouse_tool::MicroUsd;
 
-use super::{PaymentTarget, Request};
+use super::{PaymentTarget, Request, body_file::BodyFile};
 use crate::base::{Error, Exit, Result, private_files};
 
 /// Maximum number of records that are kept, and the days that they are kept.
@@ -41,6 +41,9 @@ pub(crate) struct SentPayment {
     pub(crate) url: String,
     /// `None` if the request has no body.
     pub(crate) body: Option<String>,
+    /// The body, if it is a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) file: Option<BodyFile>,
     pub(crate) stream: bool,
     /// The headers that pay. The token of a credit is not among them: it is kept in the credentials file only.
     pub(crate) headers: Vec<(String, String)>,
@@ -84,6 +87,7 @@ impl SentPayment {
             method: target.request.method.to_string(),
             url: target.request.url.to_string(),
             body: target.request.body.clone(),
+            file: target.request.file.clone(),
             stream: target.request.stream,
             headers,
             by_credit: false,
@@ -122,7 +126,7 @@ impl SentPayment {
         let wrong = || Error::refused(format!("the record of {} contains no valid request", self.payment_id));
         let method = Method::from_bytes(self.method.as_bytes()).map_err(|_| wrong())?;
         let (url, host) = (Url::parse(&self.url).map_err(|_| wrong())?, Url::parse(&self.host).map_err(|_| wrong())?);
-        Ok((Request { method, url, body: self.body.clone(), stream: self.stream }, host))
+        Ok((Request { method, url, body: self.body.clone(), file: self.file.clone(), stream: self.stream }, host))
     }
 }
 
@@ -295,6 +299,7 @@ mod tests {
             method: "POST".to_owned(),
             url: "http://127.0.0.1/tools/tool".to_owned(),
             body: Some("{}".to_owned()),
+            file: None,
             stream: false,
             headers: vec![("PAYMENT-SIGNATURE".to_owned(), "e30=".to_owned())],
             by_credit: false,

@@ -9,7 +9,7 @@ use reqwest::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{LostReply, Progress, Reply, stream};
+use super::{LostReply, Progress, Reply, body_file::BodyFile, stream};
 use crate::base::{Error, Result, below, cause, connecting};
 
 /// Maximum number of bytes of a response.
@@ -21,6 +21,8 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) body: Option<String>,
+    /// The body, if it is not JSON.
+    pub(crate) file: Option<BodyFile>,
     pub(crate) stream: bool,
 }
 
@@ -48,15 +50,27 @@ impl Seller {
         max: Duration,
         report: &mut dyn FnMut(Progress),
     ) -> std::result::Result<Reply, LostReply> {
-        let Request { method, url, body, stream } = &self.request;
+        let Request { method, url, body, file, stream } = &self.request;
         let mut request = self.client.request(method.clone(), url.clone()).headers(more.clone());
         if *stream {
             request = request.header(header::ACCEPT, "text/event-stream");
         }
-        if let Some(body) = body {
+        if let Some(file) = file {
+            let content = file.read().map_err(|error| LostReply::Unsent(error.message))?;
+            request = request.header(header::CONTENT_TYPE, &file.content_type).body(content);
+        } else if let Some(body) = body {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body.clone());
         }
         self.within(request, Instant::now() + max, report).await
+    }
+
+    /// Requests the head of the target alone, which has the challenge of a tool of a Tollhouse host.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Self::ask`].
+    pub(crate) async fn head(&self, max: Duration) -> std::result::Result<Reply, LostReply> {
+        self.within(self.client.head(self.request.url.clone()), Instant::now() + max, &mut |_| {}).await
     }
 
     /// Gets the JSON document at this path of a host.

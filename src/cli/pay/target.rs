@@ -5,7 +5,7 @@ use serde_json::Value;
 use tollhouse_money::receipt::bytes_hash;
 use tollhouse_tool::Slug;
 
-use super::Request;
+use super::{Request, body_file::BodyFile};
 use crate::base::{Error, Result, Session, first, same_place};
 
 /// A request, and the host that it belongs to.
@@ -22,6 +22,13 @@ pub(crate) struct PaymentTarget {
     pub(crate) own: bool,
 }
 
+/// The input of a call: JSON, a file, or nothing.
+#[derive(Debug, Default)]
+pub(crate) struct CallInput {
+    pub(crate) json: Option<String>,
+    pub(crate) file: Option<BodyFile>,
+}
+
 impl PaymentTarget {
     /// Returns the target that `target` names: a slug, or an address. An address is requested with GET unless there is
     /// an input.
@@ -29,12 +36,14 @@ impl PaymentTarget {
     /// # Errors
     ///
     /// Neither a slug nor an address.
-    pub(crate) fn at(session: &Session, target: &str, input: Option<String>, stream: bool) -> Result<Self> {
+    pub(crate) fn at(session: &Session, target: &str, input: CallInput, stream: bool) -> Result<Self> {
+        let CallInput { json: input, file } = input;
         if !target.contains("://") {
             let slug: Slug = target.parse().map_err(|error| Error::usage(format!("`{}` is not a tool: {error}", first(target, 80))))?;
             let url = session.client.at(&["tools", slug.as_str()]);
             let host = session.client.base().clone();
-            let request = Request { method: Method::POST, url, body: Some(input.unwrap_or_else(|| "{}".to_owned())), stream };
+            let request =
+                Request { method: Method::POST, url, body: input.or_else(|| file.is_none().then(|| "{}".to_owned())), file, stream };
             return Ok(Self { name: slug.to_string(), slug: Some(slug), request, host, own: true });
         }
         let url = Url::parse(target).map_err(|error| Error::usage(format!("`{}` is not an address: {error}", first(target, 80))))?;
@@ -43,17 +52,20 @@ impl PaymentTarget {
         }
         let (host, slug) = below(&url);
         let own = same_place(&host, session.client.base());
-        let method = if input.is_some() { Method::POST } else { Method::GET };
+        let method = if input.is_some() || file.is_some() { Method::POST } else { Method::GET };
         let name = match &slug {
             Some(slug) if own => slug.to_string(),
             Some(_) | None => first(&format!("{}{}", url.host_str().unwrap_or_default(), url.path()), 120),
         };
-        Ok(Self { name, slug, request: Request { method, url, body: input, stream }, host, own })
+        Ok(Self { name, slug, request: Request { method, url, body: input, file, stream }, host, own })
     }
 
     /// Returns a hash that identifies the request. The same request is not paid for twice without `--again`.
     pub(crate) fn request_hash(&self, by: &str) -> String {
-        let Request { method, url, body, .. } = &self.request;
+        let Request { method, url, body, file, .. } = &self.request;
+        if let Some(BodyFile { content_type, hash, .. }) = file {
+            return bytes_hash(format!("{by}\n{method}\n{url}\n{content_type}\n{hash}").as_bytes());
+        }
         let input = body.as_deref().unwrap_or_default();
         let input = serde_json::from_str::<Value>(input).map_or_else(|_| input.to_owned(), |value| value.to_string());
         bytes_hash(format!("{by}\n{method}\n{url}\n{input}").as_bytes())

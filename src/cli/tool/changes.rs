@@ -7,7 +7,7 @@ use tollhouse_protocol::Limits;
 use tollhouse_tool::MicroUsd;
 
 /// Fields that a folder may set, in the order of output.
-pub(crate) const FIELDS: [&str; 16] = [
+pub(crate) const FIELDS: [&str; 18] = [
     "title",
     "description",
     "status",
@@ -23,6 +23,8 @@ pub(crate) const FIELDS: [&str; 16] = [
     "accepts",
     "settle",
     "schedules",
+    "requestTypes",
+    "requestHeaders",
     "handlerType",
 ];
 
@@ -54,6 +56,8 @@ pub(crate) fn of_record(record: &OwnEndpoint) -> Map<String, Value> {
         accepts: Some(record.accepts.clone()),
         settle: Some(record.settle),
         schedules: Some(record.schedules.clone()),
+        request_types: Some(common.request_types),
+        request_headers: Some(common.request_headers),
         ..EndpointPatch::default()
     };
     let mut fields = json!(patch).as_object().cloned().unwrap_or_default();
@@ -70,7 +74,7 @@ pub(crate) fn default(field: &str) -> Value {
         "title" | "description" => json!(""),
         "status" => json!("active"),
         "priceUsd" | "maxPriceUsd" => json!(0.0),
-        "tags" | "allowedHosts" | "accepts" | "schedules" => json!([]),
+        "tags" | "allowedHosts" | "accepts" | "schedules" | "requestTypes" | "requestHeaders" => json!([]),
         "inputSchema" => json!({ "type": "object" }),
         "isolation" => json!("warm"),
         "settle" => json!("after"),

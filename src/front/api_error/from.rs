@@ -51,7 +51,7 @@ impl Code {
             CallError::Paused(..) => Code::EndpointPaused,
             CallError::InvalidJson(_) => Code::InvalidJson,
             CallError::BodyTooLarge { .. } => Code::BodyTooLarge,
-            CallError::UnsupportedMediaType(_) => Code::UnsupportedMediaType,
+            CallError::UnsupportedMediaType { .. } => Code::UnsupportedMediaType,
             CallError::Input(_) => Code::InvalidInput,
             CallError::Refused(refusal) => Self::of_refusal(refusal),
             CallError::PaymentRequired(_) | CallError::SettlementRefused(_) => Code::PaymentRequired,

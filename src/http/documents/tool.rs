@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use tollhouse_catalog::ShownEndpoint;
-use tollhouse_tool::components;
+use tollhouse_tool::{FORM, components};
 
 /// Returns a name for a tool's operation and schemas that none of its page has: the slug, with a number if generators
 /// could make the same identifier of it and of another name.
@@ -39,6 +39,13 @@ pub(super) fn path_item(live: &ShownEndpoint, name: &str) -> (Value, Vec<(String
     let [input, output] = ["input", "output"].map(|side| format!("{name}_{side}"));
     let schemas = [components(&endpoint.input_schema, &input), components(&endpoint.output_schema, &output)].concat();
     let content = |name: &str| json!({ "application/json": { "schema": { "$ref": format!("#/components/schemas/{name}") } } });
+    let mut taken = content(&input);
+    for media in &endpoint.request_types {
+        taken[media] = match media.as_str() {
+            FORM => json!({ "schema": { "type": "object" } }),
+            _ => json!({ "schema": { "type": "string", "format": "binary" } }),
+        };
+    }
     let price = match endpoint.metered() {
         true => json!({ "mode": "dynamic", "currency": "USD", "min": "0", "max": endpoint.max_usd().to_string() }),
         false => json!({ "mode": "fixed", "currency": "USD", "amount": endpoint.price_usd.to_string() }),
@@ -50,7 +57,7 @@ pub(super) fn path_item(live: &ShownEndpoint, name: &str) -> (Value, Vec<(String
             "description": endpoint.description,
             "tags": endpoint.tags,
             "security": [],
-            "requestBody": { "required": true, "content": content(&input) },
+            "requestBody": { "required": true, "content": taken },
             "responses": {
                 "200": { "description": "The result, with its receipt's id in `X-Receipt-Id`.", "content": content(&output) },
                 "default": { "$ref": "#/components/responses/Error" },

@@ -27,6 +27,22 @@ pub fn bytes_hash(bytes: &[u8]) -> String {
     written(Sha256::new_with_prefix(bytes))
 }
 
+/// The hash of bytes that come in pieces.
+#[derive(Debug, Default)]
+pub struct PiecewiseHash(Sha256);
+
+impl PiecewiseHash {
+    /// Adds the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// Returns the hash of all pieces, as [`bytes_hash`] does.
+    pub fn finish(self) -> String {
+        written(self.0)
+    }
+}
+
 pub(crate) fn written(hash: Sha256) -> String {
     let mut digits = [0; 64];
     hex::encode_to_slice(hash.finalize(), &mut digits).expect("32 bytes have 64 digits");

@@ -124,6 +124,8 @@ async fn check(sheet: &EditPage<'_>, now: &CurrentTool) -> Result<(StatusCode, F
         ("accepts", json!(tool.accepts)),
         ("settle", json!(tool.settle)),
         ("isolation", json!(tool.isolation)),
+        ("requestTypes", json!(tool.common.request_types)),
+        ("requestHeaders", json!(tool.common.request_headers)),
     ] {
         body.insert(name.to_owned(), value);
     }

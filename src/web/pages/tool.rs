@@ -145,6 +145,8 @@ impl ToolView<'_> {
                 ("Handler", Some(html! { (handler(tool.handler_type)) })),
                 ("Version", own.map(|own| facts::id_in_brief(&own.version, &versions::name(&own.version)))),
                 ("Limits", own.map(|own| html! { (limits(&own.limits)) })),
+                ("Takes, beside JSON", (!tool.request_types.is_empty()).then(|| text::words(tool.request_types.join(", ")))),
+                ("Request headers", (!tool.request_headers.is_empty()).then(|| text::words(tool.request_headers.join(", ")))),
                 ("Capabilities", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
                 ("Builder", self.builder(own.map_or("", |own| &own.owner))),
                 ("Called", usage.map(|usage| html! { (calls::call_stats(usage)) })),

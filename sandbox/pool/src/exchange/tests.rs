@@ -138,6 +138,7 @@ fn begin() -> StartMessage {
         announced: false,
         head,
         body,
+        body_bytes: None,
         env: vec![],
         now_ms: 0,
         limits: Limits::default(),

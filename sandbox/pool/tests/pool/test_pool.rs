@@ -65,6 +65,7 @@ impl TestPool {
                 announced: false,
                 head: Bytes::from_static(br#"{"query":{},"headers":{}}"#),
                 body: Bytes::from_static(tool.body.as_bytes()),
+                body_bytes: None,
                 env: vec![],
                 now_ms: 1_700_000_000_000,
                 limits: tool.limits,

@@ -14,11 +14,13 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use serde_json::Value;
 use tollhouse_protocol::{
     AtomicWrite, Bundle, JailReport, Language, Limits, Load, LoadError, LoadFault, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome,
     ProgressMessage, ReplyBody, Schemas, Source, Spent, Start, StopReason, Tier, ToHost, ToWorker, ToolReply, Work,
     frame::{self, PREFIX_BYTES},
+    limits::BODY_CHUNK_BYTES,
 };
 
 /// Value of `Date.now()` at the start of every call.
@@ -39,6 +41,10 @@ pub struct Worker {
     pub query: String,
     pub kv: BTreeMap<String, Vec<u8>>,
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Body of the call, if it is not JSON.
+    pub body: Option<Vec<u8>>,
+    /// Its `Content-Type`.
+    pub content_type: String,
     /// Ops of the last call, in order.
     pub ops: Vec<OpRequest>,
     pub logs: Vec<LogLine>,
@@ -102,6 +108,8 @@ impl Worker {
             query: r#"{"q":"1"}"#.into(),
             kv: BTreeMap::new(),
             files: BTreeMap::new(),
+            body: None,
+            content_type: "application/json".into(),
             ops: Vec::new(),
             logs: Vec::new(),
             messages: Vec::new(),
@@ -204,7 +212,7 @@ impl Worker {
         self.waits = 0;
         let head = serde_json::json!({
             "method": "POST", "url": "https://host.example/tools/example?q=1", "path": "/tools/example",
-            "headers": {"content-type": "application/json"}, "caller": {"payer": "0xabc", "free": false, "receiptId": "rcpt_1"},
+            "headers": {"content-type": self.content_type}, "caller": {"payer": "0xabc", "free": false, "receiptId": "rcpt_1"},
         });
         let head = format!("{{\"query\":{},{}", self.query, &head.to_string()[1..]);
         let start = Start {
@@ -212,7 +220,8 @@ impl Worker {
             work: self.work,
             announced: self.announced,
             head: head.into(),
-            body: input.to_string().into(),
+            body: if self.body.is_some() { Bytes::new() } else { input.to_string().into() },
+            body_bytes: self.body.as_ref().map(|body| body.len() as u64),
             env: self.env.clone(),
             now_ms: NOW_MS,
             limits: self.limits,
@@ -294,6 +303,12 @@ impl Worker {
                 json(serde_json::json!({"ok": holds}))
             }
             OpRequest::FileRead { path } => Ok(self.files.get(path).map_or(OpValue::None, |held| OpValue::Bytes(held.clone().into()))),
+            OpRequest::BodyRead { offset } => {
+                let body = self.body.as_deref().unwrap_or_default();
+                let rest = body.get(usize::try_from(*offset).unwrap()..).unwrap_or_default();
+                let piece = &rest[..rest.len().min(BODY_CHUNK_BYTES)];
+                Ok(if piece.is_empty() { OpValue::None } else { OpValue::Bytes(piece.to_vec().into()) })
+            }
             OpRequest::FileWrite { path, content } => {
                 self.files.insert(path.clone(), content.to_vec());
                 Ok(OpValue::None)

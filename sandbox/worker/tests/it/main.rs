@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may panic")]
 #![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "a test acts as the host: it starts processes, measures and prints")]
 
+mod body;
 mod calls;
 mod crypto;
 mod encoding;

@@ -181,7 +181,8 @@ fn an_answer_can_be_a_stream() {
         other => panic!("{other:?}"),
     };
     assert_eq!(body(reply(&format!("{LETTERS} return new Response(letters('abc'));"))), ReplyBody::Raw("abc".into()));
-    let json = "return new Response(ReadableStream.from([new TextEncoder().encode('[1]')]), { headers: { 'content-type': 'application/json' } });";
+    let json =
+        "return new Response(ReadableStream.from([new TextEncoder().encode('[1]')]), { headers: { 'content-type': 'application/json' } });";
     assert_eq!(body(reply(json)), ReplyBody::Json("[1]".into()));
     let slow = "return new Response(new ReadableStream({ async pull(c) { await new Promise((r) => setTimeout(r, 1)); c.enqueue(new Uint8Array([65])); c.close(); } }));";
     assert_eq!(body(reply(slow)), ReplyBody::Raw("A".into()));
@@ -205,7 +206,8 @@ fn streams_as_answers_end_within_the_limits() {
 #[test]
 fn fetch_sends_streams_blobs_and_forms() {
     let sent = |body: &str| {
-        let mut worker = Worker::handler(&format!("{LETTERS} await fetch('https://a.example/', {{ method: 'POST', duplex: 'half', body: {body} }});"));
+        let mut worker =
+            Worker::handler(&format!("{LETTERS} await fetch('https://a.example/', {{ method: 'POST', duplex: 'half', body: {body} }});"));
         worker.json(&Value::Null);
         let OpRequest::Fetch { headers, body, .. } = worker.ops.remove(0) else { panic!("{:?}", worker.ops) };
         (String::from_utf8(body.to_vec()).unwrap(), headers.into_iter().map(|(_, value)| value).collect::<Vec<_>>().join(" "))

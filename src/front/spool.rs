@@ -1,0 +1,362 @@
+//! Reads bodies of calls that are not JSON. A long one waits in a file until its handler reads it, so it is never whole in
+//! memory, and is hashed as it comes, because its payment is bound to its bytes.
+//!
+//! A file has no name: the system frees it with its last descriptor, even if this process is killed. The call holds it
+//! while its payment is verified and its handler runs.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{self, Write as _},
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, HttpBody as _},
+    http::HeaderMap,
+};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
+use tollhouse_base::{boxed, lock::Lock};
+use tollhouse_call::RawBody;
+use tollhouse_capability::CallBody;
+use tollhouse_config::QuotaSettings;
+use tollhouse_fair::Share;
+use tollhouse_money::receipt::PiecewiseHash;
+
+use super::{
+    api_error::ApiError,
+    body::{BodyError, discard, expects_continue},
+    error_codes::Code,
+    memory_budget::MemoryBudget,
+    quota::{Quota, QuotaShare},
+};
+
+/// Longest body that stays in memory, and the bytes of a longer one that are in memory at once.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Unit in which the disk is shared, in bytes. A file takes at least one, so that files are few.
+const UNIT_BYTES: usize = 1 << 20;
+
+/// A body may take a second longer for each of these bytes.
+const LEAST_BYTES_PER_SECOND: u64 = 256 << 10;
+
+/// The folder of the files, and its shares.
+#[derive(Debug)]
+pub struct Spool {
+    folder: PathBuf,
+    /// Bytes of files, by address.
+    files: Arc<Quota>,
+    owners: Arc<OwnerBytes>,
+}
+
+/// The body to read.
+#[derive(Debug)]
+pub struct SpoolRequest<'a> {
+    /// The caller.
+    pub peer: IpAddr,
+    /// Headers of the request.
+    pub headers: &'a HeaderMap,
+    /// Its `Content-Type`.
+    pub content_type: String,
+    /// The owner of the tool, whose share the body uses.
+    pub owner: &'a str,
+    /// Maximum bytes to keep. A longer body has only an identity.
+    pub kept: u64,
+    /// Maximum bytes to read. A longer body is refused.
+    pub limit: u64,
+}
+
+impl Spool {
+    /// Opens the folder, and deletes what a killed process left there.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be created, read or written.
+    pub fn open(folder: &Path, settings: QuotaSettings) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        for left in fs::read_dir(folder)? {
+            fs::remove_file(left?.path())?;
+        }
+        // Fails now instead of at the first long body.
+        drop(tempfile::tempfile_in(folder)?);
+        let files = Quota::new(settings.max, settings.max_per_address);
+        Ok(Self { folder: folder.to_owned(), files, owners: Arc::new(OwnerBytes { max: settings.max, owners: Lock::default() }) })
+    }
+
+    /// Returns the bytes of all files, in whole units.
+    pub fn used(&self) -> usize {
+        self.files.used()
+    }
+
+    /// Returns the maximum of all files, or `None` if there is none.
+    pub fn max(&self) -> Option<usize> {
+        self.files.max()
+    }
+
+    /// Reads the whole body of a request.
+    ///
+    /// After a rejection, some more of the body is read and discarded, as for JSON.
+    ///
+    /// # Errors
+    ///
+    /// The body is too large, too slow or incomplete, or there is no room for it now.
+    #[boxed]
+    pub async fn read(&self, intake: &MemoryBudget, request: SpoolRequest<'_>, body: Body) -> Result<RawBody, ApiError> {
+        let SpoolRequest { headers, limit, .. } = request;
+        let settings = &intake.bodies;
+        let mut stream = body.into_data_stream();
+        let too_large = || BodyError::TooLarge { limit: usize::try_from(limit).unwrap_or(usize::MAX) };
+        if stream.size_hint().lower() > limit {
+            if !expects_continue(headers) {
+                discard(stream).await;
+            }
+            return Err(too_large().into());
+        }
+        let begun = Instant::now();
+        let mut received = Received::default();
+        let mut share: Option<QuotaShare> = None;
+        loop {
+            let stall = settings.stall.map(|stall| Instant::now() + stall);
+            let whole = settings.time.map(|time| begun + time + Duration::from_secs(received.bytes / LEAST_BYTES_PER_SECOND));
+            let next = match whole.into_iter().chain(stall).min() {
+                Some(by) => timeout_at(by, stream.next()).await.map_err(|_| BodyError::TooSlow)?,
+                None => stream.next().await,
+            };
+            let Some(chunk) = next.transpose().map_err(|_| BodyError::EndedEarly)? else { break };
+            received.bytes += chunk.len() as u64;
+            let is_only = share.is_none() && stream.is_end_stream() && chunk.len() <= BLOCK_BYTES;
+            let taken = if received.bytes > limit {
+                Err(too_large().into())
+            } else if is_only {
+                // It fits into the buffer that each connection has anyway.
+                received.block = chunk.to_vec();
+                Ok(())
+            } else {
+                self.take(intake, &request, &mut share, &mut received, &chunk).await
+            };
+            if let Err(refused) = taken {
+                drop((received, share));
+                discard(stream).await;
+                return Err(refused);
+            }
+        }
+        if received.hashed > 0 && !received.block.is_empty() {
+            self.write_block(&request, &mut received).await?;
+        }
+        let is_kept = received.bytes <= request.kept;
+        let SpoolRequest { content_type, .. } = request;
+        received.finish(content_type, share, is_kept).await
+    }
+
+    /// Adds a chunk, and moves what is in memory to the file if it is a block.
+    async fn take(
+        &self,
+        intake: &MemoryBudget,
+        request: &SpoolRequest<'_>,
+        share: &mut Option<QuotaShare>,
+        received: &mut Received,
+        chunk: &Bytes,
+    ) -> Result<(), ApiError> {
+        if share.is_none() {
+            *share = Some(intake.hold(request.peer, BLOCK_BYTES)?);
+        }
+        let mut rest = &chunk[..];
+        while !rest.is_empty() {
+            if received.block.len() == BLOCK_BYTES {
+                self.write_block(request, received).await?;
+            }
+            let (now, later) = rest.split_at(rest.len().min(BLOCK_BYTES - received.block.len()));
+            received.block.extend_from_slice(now);
+            rest = later;
+        }
+        Ok(())
+    }
+
+    async fn write_block(&self, request: &SpoolRequest<'_>, received: &mut Received) -> Result<(), ApiError> {
+        let written = received.hashed + received.block.len() as u64;
+        if received.bytes > request.kept {
+            // Nobody reads it.
+            received.file = None;
+        } else if written > received.file.as_ref().map_or(0, |file| file.room) {
+            self.grow(request, received)?;
+        }
+        received.write().await
+    }
+
+    /// Takes one more unit of the disk.
+    fn grow(&self, request: &SpoolRequest<'_>, received: &mut Received) -> Result<(), ApiError> {
+        let mut of_address = self.files.share(request.peer);
+        of_address
+            .take(UNIT_BYTES)
+            .map_err(|full| ApiError::new(Code::Busy, full.reached("bytes of long request bodies")).retry_after(1))?;
+        let of_owner = self.owners.take(request.owner, UNIT_BYTES);
+        let of_owner = of_owner.ok_or_else(|| {
+            ApiError::new(Code::Busy, "the tools of this builder have reached their share of bytes of long request bodies").retry_after(1)
+        })?;
+        match &mut received.file {
+            Some(file) => {
+                file.share.of_address.join(of_address);
+                file.share.of_owner.join(of_owner);
+                file.room += UNIT_BYTES as u64;
+            }
+            none => {
+                let file = tempfile::tempfile_in(&self.folder).map_err(|error| unstored(&error))?;
+                *none = Some(SpoolFile { file, share: FileShare { of_address, of_owner }, room: UNIT_BYTES as u64 });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part of a body that has come so far.
+#[derive(Default)]
+struct Received {
+    bytes: u64,
+    /// Bytes that are hashed, and in the file if there is one.
+    hashed: u64,
+    hash: PiecewiseHash,
+    /// The last bytes.
+    block: Vec<u8>,
+    /// `None` before the first block is full, and for a body that is not kept.
+    file: Option<SpoolFile>,
+}
+
+struct SpoolFile {
+    file: File,
+    share: FileShare,
+    /// Bytes that the share covers.
+    room: u64,
+}
+
+/// The share of a file. Dropping it frees the room.
+struct FileShare {
+    of_address: QuotaShare,
+    of_owner: OwnerShare,
+}
+
+impl Received {
+    /// Hashes the block, and writes it to the file if there is one. If this future is dropped, the file keeps its share
+    /// until it is closed.
+    async fn write(&mut self) -> Result<(), ApiError> {
+        let (mut hash, block, mut file) = (std::mem::take(&mut self.hash), std::mem::take(&mut self.block), self.file.take());
+        let work = move || {
+            hash.update(&block);
+            let written = file.as_mut().map_or(Ok(()), |file| file.file.write_all(&block));
+            (hash, block, file, written)
+        };
+        let (hash, mut block, file, written) = spawn_blocking(work).await.map_err(|error| unstored(&io::Error::other(error)))?;
+        written.map_err(|error| unstored(&error))?;
+        self.hashed += block.len() as u64;
+        block.clear();
+        (self.hash, self.block, self.file) = (hash, block, file);
+        Ok(())
+    }
+
+    async fn finish(mut self, content_type: String, share: Option<QuotaShare>, is_kept: bool) -> Result<RawBody, ApiError> {
+        let bytes = self.bytes;
+        if self.file.is_none() && self.hashed == 0 {
+            self.block.shrink_to_fit();
+            let share = share.map(|mut share| share.split(self.block.len()));
+            let content = Bytes::from_owner(HeldBlock { block: self.block, _share: share });
+            let (hash, content) = hash_of(content).await?;
+            return Ok(RawBody { content_type, bytes, hash, content: is_kept.then(|| Arc::new(CallBody::in_memory(content))) });
+        }
+        let content = self.file.filter(|_| is_kept).map(|SpoolFile { file, share, .. }| Arc::new(CallBody::in_file(file, bytes, share)));
+        Ok(RawBody { content_type, bytes, hash: self.hash.finish(), content })
+    }
+}
+
+/// Hashes a body in memory, off the runtime if it is long.
+async fn hash_of(content: Bytes) -> Result<(String, Bytes), ApiError> {
+    let hash = move || {
+        let mut hash = PiecewiseHash::default();
+        hash.update(&content);
+        (hash.finish(), content)
+    };
+    spawn_blocking(hash).await.map_err(|error| unstored(&io::Error::other(error)))
+}
+
+/// A body in memory, with its share.
+struct HeldBlock {
+    block: Vec<u8>,
+    _share: Option<QuotaShare>,
+}
+
+impl AsRef<[u8]> for HeldBlock {
+    fn as_ref(&self) -> &[u8] {
+        &self.block
+    }
+}
+
+fn unstored(error: &io::Error) -> ApiError {
+    tracing::error!(%error, "a request body could not be written to the data folder");
+    ApiError::new(Code::Busy, "the host cannot store the body now").retry_after(5)
+}
+
+/// Bytes of files by owner. An owner has at most seven times the bytes that it leaves free.
+#[derive(Debug)]
+struct OwnerBytes {
+    max: Option<usize>,
+    owners: Lock<OwnerUse>,
+}
+
+#[derive(Debug, Default)]
+struct OwnerUse {
+    all: usize,
+    /// Owners with nothing have no entry.
+    owners: HashMap<String, usize>,
+}
+
+/// The bytes of one file. Dropping it frees them.
+struct OwnerShare {
+    bytes: Arc<OwnerBytes>,
+    owner: String,
+    amount: usize,
+}
+
+impl OwnerBytes {
+    fn take(self: &Arc<Self>, owner: &str, more: usize) -> Option<OwnerShare> {
+        let mut used = self.owners.lock();
+        let has = used.owners.get(owner).copied().unwrap_or_default();
+        if let Some(max) = self.max {
+            let units = |bytes: usize| bytes / UNIT_BYTES;
+            if !Share::OfFree.allows(units(max), units(has), units(max.saturating_sub(used.all))) {
+                return None;
+            }
+        }
+        used.all += more;
+        *used.owners.entry(owner.to_owned()).or_default() += more;
+        Some(OwnerShare { bytes: Arc::clone(self), owner: owner.to_owned(), amount: more })
+    }
+}
+
+impl OwnerShare {
+    /// Merges another share of the same owner into this one.
+    fn join(&mut self, mut other: Self) {
+        self.amount += std::mem::take(&mut other.amount);
+    }
+}
+
+impl Drop for OwnerShare {
+    fn drop(&mut self) {
+        let mut used = self.bytes.owners.lock();
+        used.all -= self.amount;
+        if let Some(has) = used.owners.get_mut(&self.owner) {
+            *has -= self.amount;
+            if *has == 0 {
+                used.owners.remove(&self.owner);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
