@@ -52,7 +52,7 @@ enum Unfit {
 impl Parsed {
     /// Creates the input of a run that the host begins with an event.
     pub(super) fn event(event: &Value) -> Self {
-        Self { value: Value::Null, text: Bytes::from(event.to_string()), unfit: None }
+        Self { value: Value::Null, text: Bytes::from(event.to_string()), unfit: None, raw: None }
     }
 }
 

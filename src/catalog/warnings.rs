@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 use tollhouse_base::{boxed, exact::numbers};
 use tollhouse_capability::{guard::addresses, host_of_entry};
 use tollhouse_money::Network;

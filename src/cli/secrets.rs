@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(read, requested.map(|(name, value)| (name.to_owned(), value.to_owned())));
         for (text, line) in [("A", "line 1"), ("A=1\n=2", "line 2")] {
             std::fs::write(&file, text).unwrap();
-            let error = in_file(&file).unwrap_err();
+            let error = in_file(&file).err().unwrap();
             assert!(error.message.starts_with(line) && !error.message.contains("=2"), "{error:?}");
         }
     }

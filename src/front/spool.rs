@@ -109,7 +109,7 @@ impl Spool {
     ///
     /// The body is too large, too slow or incomplete, or there is no room for it now.
     #[boxed]
-    pub async fn read(&self, intake: &MemoryBudget, request: SpoolRequest<'_>, body: Body) -> Result<RawBody, ApiError> {
+    pub async fn read<'a>(&'a self, intake: &'a MemoryBudget, request: SpoolRequest<'a>, body: Body) -> Result<RawBody, ApiError> {
         let SpoolRequest { headers, limit, .. } = request;
         let settings = &intake.bodies;
         let mut stream = body.into_data_stream();

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use serde::Serialize;
