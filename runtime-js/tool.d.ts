@@ -2633,6 +2633,10 @@ declare var MessageEvent: {
     type: string,
     init?: ToolEventInit & { data?: T; origin?: string; lastEventId?: string; source?: MessagePort | null; ports?: MessagePort[] },
   ): MessageEvent<T>;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
 };
 /**
  * An event about a rejected promise. The host dispatches none: packages that make their own can use it.
@@ -2653,6 +2657,10 @@ declare var PromiseRejectionEvent: {
   readonly prototype: PromiseRejectionEvent;
   /** Creates an event. */
   new (type: string, init: ToolEventInit & { promise: Promise<any>; reason?: any }): PromiseRejectionEvent;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
 };
 
 /**
