@@ -507,6 +507,9 @@
     ObjectSetPrototypeOf(global, prototype);
   };
   parts.uncaught = report;
+  parts.dispatchTrusted = (target, event) => dispatch(target, event, true);
+  parts.handlerOf = handlerOf;
+  parts.setHandler = setHandler;
   /** Attributes that the console shows. */
   const EVENT = ["type", "defaultPrevented", "cancelable", "timeStamp"];
 

@@ -27,6 +27,8 @@
     throw new DOMException(`${what} cannot be cloned`, "DataCloneError");
   }
 
+  parts.refuseClone = refuse;
+
   function structuredClone(value, options = undefined) {
     const { transfer } = dictionary(options, "structuredClone");
     if (transfer === undefined) return copy(value, { __proto__: null, seen: new SafeMap(), later: undefined });
@@ -69,12 +71,15 @@
     return resolve(copied);
   }
 
-  /** Transfers a stream: it is locked, and its content continues in the copy. Returns false for other values. */
+  /**
+   * Transfers a stream or a port: it is locked, and its content continues in the copy. Returns false for
+   * other values.
+   */
   function moveStream(value, state) {
     const move = parts.streamMover(value);
     if (move === undefined) return false;
-    if (state.seen.has(value)) refuse("a stream that is transferred twice");
-    if (move === null) refuse("a locked stream");
+    if (state.seen.has(value)) refuse("a value that is transferred twice");
+    if (move === null) refuse("a locked stream or a moved port");
     const moved = new Moved(move);
     state.seen.set(value, moved);
     define(state.streams, state.streams.length, moved);

@@ -1,5 +1,5 @@
-// What the scripts of `deno_web` ask of the host: text, the parts of a Blob, compression, and patterns
-// of URLs. All of it is counted: bytes as array buffers, and the rest by limits of the worker.
+// The ops of the scripts of `deno_web`: text, the parts of a Blob, compression, and patterns of URLs.
+// All of it is counted: bytes as array buffers, and the rest by limits of the worker.
 "use strict";
 
 ((parts) => {

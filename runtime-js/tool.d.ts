@@ -2047,7 +2047,7 @@ declare function btoa(data: string): string;
  * const copy = structuredClone(req.input);
  * ```
  */
-declare function structuredClone<T>(value: T, options?: { transfer?: (ArrayBuffer | ReadableStream | WritableStream)[] }): T;
+declare function structuredClone<T>(value: T, options?: { transfer?: (ArrayBuffer | ReadableStream | WritableStream | MessagePort)[] }): T;
 
 /**
  * Random values, and the algorithms of the
@@ -2552,6 +2552,111 @@ declare var ErrorEvent: {
     type: string,
     init?: ToolEventInit & { message?: string; filename?: string; lineno?: number; colno?: number; error?: any },
   ): ErrorEvent;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
+};
+
+/**
+ * Two ports that are connected. A port can move into the code that receives it.
+ *
+ * @example
+ * ```ts
+ * const { port1, port2 } = new MessageChannel();
+ * const received = new Promise((resolve) => (port2.onmessage = (event: MessageEvent) => resolve(event.data)));
+ * port1.postMessage({ n: 1 });
+ * return await received;
+ * ```
+ */
+interface MessageChannel {
+  /** The one port. */
+  readonly port1: MessagePort;
+  /** The other port. */
+  readonly port2: MessagePort;
+}
+declare var MessageChannel: {
+  readonly prototype: MessageChannel;
+  /** Creates two ports. */
+  new (): MessageChannel;
+};
+/**
+ * One end of a `MessageChannel`.
+ *
+ * @example
+ * ```ts
+ * const { port1, port2 } = new MessageChannel();
+ * port2.onmessage = (event: MessageEvent) => console.log(event.data);
+ * port1.postMessage("text");
+ * ```
+ */
+interface MessagePort extends EventTarget {
+  /** A listener of `message`. Setting it starts the port. */
+  onmessage: ((event: any) => void) | null;
+  /** A listener of `messageerror`, which never happens. */
+  onmessageerror: ((event: any) => void) | null;
+  /** Disconnects both ports. */
+  close(): void;
+  /** Sends a deep copy, soon after the running code. */
+  postMessage(message: any, options?: { transfer?: any[] } | any[]): void;
+  /** Begins to receive messages. */
+  start(): void;
+}
+declare var MessagePort: {
+  readonly prototype: MessagePort;
+};
+/**
+ * A message of a `MessagePort`.
+ *
+ * @example
+ * ```ts
+ * const event = new MessageEvent("message", { data: { n: 1 } });
+ * return event.data;
+ * ```
+ */
+interface MessageEvent<T = any> extends Event {
+  /** The message. */
+  readonly data: T;
+  /** The origin, which is empty. */
+  readonly origin: string;
+  /** An id, which is empty. */
+  readonly lastEventId: string;
+  /** The source, if the event was made with one. */
+  readonly source: MessagePort | null;
+  /** The ports that were sent with the message. */
+  readonly ports: readonly MessagePort[];
+}
+declare var MessageEvent: {
+  readonly prototype: MessageEvent;
+  /** Creates an event. */
+  new <T = any>(
+    type: string,
+    init?: ToolEventInit & { data?: T; origin?: string; lastEventId?: string; source?: MessagePort | null; ports?: MessagePort[] },
+  ): MessageEvent<T>;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
+};
+/**
+ * An event about a rejected promise. The host dispatches none: packages that make their own can use it.
+ *
+ * @example
+ * ```ts
+ * const promise = Promise.resolve(1);
+ * dispatchEvent(new PromiseRejectionEvent("unhandledrejection", { promise, reason: new Error("mine") }));
+ * ```
+ */
+interface PromiseRejectionEvent extends Event {
+  /** The promise. */
+  readonly promise: Promise<any>;
+  /** Why it was rejected. */
+  readonly reason: any;
+}
+declare var PromiseRejectionEvent: {
+  readonly prototype: PromiseRejectionEvent;
+  /** Creates an event. */
+  new (type: string, init: ToolEventInit & { promise: Promise<any>; reason?: any }): PromiseRejectionEvent;
   readonly NONE: number;
   readonly CAPTURING_PHASE: number;
   readonly AT_TARGET: number;

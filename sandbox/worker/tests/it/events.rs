@@ -1,6 +1,7 @@
 //! Events compared with the DOM standard.
 
 use serde_json::{Value, json};
+use tollhouse_protocol::{Limits, StopReason};
 
 use crate::harness::Worker;
 
@@ -128,4 +129,37 @@ fn modified_prototypes_do_not_affect_events() {
         ),
         json!(["x", "abort"])
     );
+}
+
+#[test]
+fn messages_are_copied_and_ports_move() {
+    assert_eq!(
+        value(
+            "const { port1, port2 } = new MessageChannel(), seen = [];
+             const next = (port) => new Promise((resolve) => { port.onmessage = resolve; });
+             const sent = { n: [1] };
+             port1.postMessage(sent);
+             sent.n[0] = 2;
+             const first = await next(port2);
+             const inner = new MessageChannel();
+             inner.port1.postMessage('waits');
+             port2.postMessage('with a port', [inner.port2]);
+             const second = await next(port1);
+             const moved = await next(second.ports[0]);
+             const thrown = (run) => { try { run(); return 'none'; } catch (error) { return error.name; } };
+             port1.close();
+             port1.postMessage('nobody');
+             return [first.data, first.isTrusted, first instanceof MessageEvent, second.data, moved.data, thrown(() => port2.postMessage(() => {})), thrown(() => port2.postMessage(1, [port2])),
+               thrown(() => structuredClone(port1)), thrown(() => structuredClone(inner.port2, { transfer: [inner.port2] })), thrown(() => new MessagePort()),
+               await new PromiseRejectionEvent('unhandledrejection', { promise: Promise.resolve(3), reason: 4 }).promise];"
+        ),
+        json!([{ "n": [1] }, true, true, "with a port", "waits", "DataCloneError", "DataCloneError", "DataCloneError", "DataCloneError", "TypeError", 3])
+    );
+}
+
+#[test]
+fn messages_without_end_use_up_their_processor_time() {
+    let limits = Limits { cpu_ms: 200, ..Limits::default() };
+    let body = "const { port1, port2 } = new MessageChannel(); port1.onmessage = () => port1.postMessage(1); port2.onmessage = () => port2.postMessage(1); port1.postMessage(1); await new Promise(() => {});";
+    assert!(matches!(Worker::handler_limited(body, limits).stopped(&Value::Null), StopReason::CpuTime { .. }));
 }
