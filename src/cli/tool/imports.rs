@@ -47,7 +47,8 @@ pub(crate) fn needs_compiler(source: &str) -> bool {
         (Kind::Word, "public" | "private" | "protected" | "readonly") => {
             at > 0 && matches!(text(at - 1), "(" | ",") && is_word(at + 1) && matches!(text(at + 2), ":" | "," | ")" | "=" | "?")
         }
-        (Kind::Punct, "@") => is_word(at + 1) || text(at + 1) == "(",
+        // A decorator. No other word begins with this character.
+        (Kind::Word, word) => word.starts_with('@'),
         _ => false,
     })
 }

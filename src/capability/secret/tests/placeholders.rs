@@ -1,3 +1,5 @@
+//! Tests of secrets with hosts.
+
 use super::*;
 
 fn for_hosts(hosts: &[&str], places: &[SecretPlace]) -> SecretScope {
