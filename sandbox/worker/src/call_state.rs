@@ -145,6 +145,11 @@ impl CallState {
         self.has_background_work
     }
 
+    /// Returns whether the call is about to be answered and has work left, which includes pending writes.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.has_background_work && !self.answered
+    }
+
     /// Ends the load.
     pub(crate) fn loaded(&mut self, result: Result<Exports, LoadError>) {
         let result = result.map_err(|mut error| {

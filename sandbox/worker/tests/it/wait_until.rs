@@ -96,7 +96,7 @@ fn promise_that_nothing_resolves_ends_the_call_with_a_line() {
 
 #[test]
 fn limits_of_the_call_hold_for_its_work() {
-    let limits = Limits { cpu_ms: 200, wall_ms: 400, ops: 20, ..Limits::default() };
+    let limits = Limits { cpu_ms: 200, ops: 20, ..Limits::default() };
     let later = |work: &str| format!("ctx.waitUntil((async () => {{ await ctx.kv.get('a'); {work} }})()); return 1;");
     let forever = "for (;;) await new Promise((done) => setTimeout(done, 50));";
     for (work, limit) in [
@@ -104,7 +104,7 @@ fn limits_of_the_call_hold_for_its_work() {
         (forever, StopReason::WallTime { limit_ms: 400 }),
         ("for (;;) await ctx.kv.get('a');", StopReason::Ops { what: "requests".into(), limit: 20 }),
     ] {
-        let limits = if work == forever { Limits { ops: 1_000, ..limits } } else { limits };
+        let limits = if work == forever { Limits { wall_ms: 400, ops: 1_000, ..limits } } else { limits };
         let mut worker = Worker::handler_limited(&later(work), limits);
         assert_eq!(worker.stopped(&Value::Null), limit, "{work}");
         assert_eq!(answer(&worker), json!(1), "{work}");
