@@ -173,6 +173,9 @@ impl Input {
             }
             Ok(()) => match within {
                 Ok(None) => live.input.check(&value).err().map(Unfit::Schema),
+                Ok(Some(found)) if found.bytes > limits.body_bytes => {
+                    Some(Unfit::Limit(Box::new(CallError::BodyTooLarge { limit: limits.body_bytes })))
+                }
                 Ok(found) => {
                     raw = found;
                     None

@@ -16,6 +16,9 @@ use tollhouse_tool::{BODY_FIELD, FORM, Mismatch, listed_types, media_type, only_
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent));
 
+/// Maximum length of a content type that is named in JSON, in bytes.
+const MAX_TYPE_BYTES: usize = 1 << 10;
+
 /// A body that is not JSON.
 #[derive(Debug, Clone)]
 pub struct RawBody {
@@ -74,6 +77,10 @@ impl RawBody {
                 let media = media_type(&content_type);
                 if !takes_type(types, &media) || content_type.contains(char::is_control) {
                     return Err(refuse("/mimeType", format!("the tool does not take `{media}`, only {}", listed_types(types))));
+                }
+                // The handler gets it as a header.
+                if content_type.len() > MAX_TYPE_BYTES || !content_type.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+                    return Err(refuse("/mimeType", format!("a type has at most {MAX_TYPE_BYTES} bytes, all printable ASCII")));
                 }
                 Ok(Some(Self::in_memory(content_type, data)))
             }
@@ -212,6 +219,12 @@ mod tests {
         ] {
             let (found, message) = read(input.clone(), &["text/csv"]).unwrap_err();
             assert!(found == pointer && message.contains(word), "{input}: {found} {message}");
+        }
+        let long = format!("text/csv; x={}", "a".repeat(MAX_TYPE_BYTES));
+        for type_of_no_header in ["text/csv; x=\u{e4}", "text/csv; x=\u{2028}", &long] {
+            let input = json!({ "body": { "data": "YQ==", "mimeType": type_of_no_header } });
+            let (found, message) = read(input, &["text/csv"]).unwrap_err();
+            assert!(found == "/body/mimeType" && message.contains("printable ASCII"), "{type_of_no_header}: {found} {message}");
         }
     }
 

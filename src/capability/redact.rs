@@ -199,6 +199,10 @@ impl Redactor {
     /// Returns the ranges of the values. If the text was cut, also returns the range of a value that was cut at its
     /// end.
     ///
+    /// After the head of a value that then continues differently, everything is hidden as far as the value would go. If
+    /// only the equal part were, a handler could guess the rest of a value with a known head, for example of a PEM key,
+    /// byte by byte: it would see where the mark ends in an answer that an upstream of its own sends.
+    ///
     /// A head within a match of the same head is skipped, which keeps this linear for repetitive texts. A head within a
     /// match of another head is not skipped, because its value can extend beyond that match.
     fn found(&self, finder: &AhoCorasick, text: &[u8], is_cut: bool) -> Vec<Range<usize>> {
@@ -212,9 +216,13 @@ impl Redactor {
             }
             let rest = &text[head.start()..];
             let same = |form: &String| form.as_bytes().iter().zip(rest).take_while(|(a, b)| a == b).count();
-            let max_len = self.forms[head.pattern().as_usize()].iter().map(same).max().unwrap_or(0);
-            ranges.push(head.start()..head.start() + max_len);
-            ends.insert(head.pattern(), head.start() + max_len);
+            let forms = &self.forms[head.pattern().as_usize()];
+            let equal = forms.iter().map(same).max().unwrap_or(0);
+            let is_whole = forms.iter().any(|form| form.len() == equal && rest.starts_with(form.as_bytes()));
+            let hidden = if is_whole { equal } else { forms.iter().map(String::len).max().unwrap_or(0) };
+            ranges.push(head.start()..text.len().min(head.start() + hidden));
+            // Not after what is hidden: a whole value can begin there.
+            ends.insert(head.pattern(), head.start() + equal);
         }
         if is_cut {
             ranges.extend(self.begun_at_end(text));

@@ -118,11 +118,15 @@ impl Entitlements {
         Self { requested: wanted.without(&granted), granted, withheld: self.withheld.clone() }
     }
 
-    /// Returns whether an admin withheld the host of an entry, or one that its wildcard covers, at any port.
+    /// Returns whether an admin withheld the host of an entry, one that its wildcard covers, or a wildcard that covers it,
+    /// at any port. A withheld [`ANY_PUBLIC_HOST`] stands for no other entry.
     fn withholds(&self, entry: &str) -> bool {
-        let covered = AllowedHosts::parse(&[entry]).unwrap_or_default();
-        let is_withheld = |host: &str| host == host_of_entry(entry) || covered.allows_at_any_port(host);
-        self.withheld.hosts.iter().any(|withheld| is_withheld(host_of_entry(withheld)))
+        let is_withheld = |withheld: &String| {
+            host_of_entry(withheld) == host_of_entry(entry)
+                || covers(entry, withheld)
+                || (withheld != ANY_PUBLIC_HOST && covers(withheld, entry))
+        };
+        self.withheld.hosts.iter().any(is_withheld)
     }
 
     /// Sets the granted rights, as an admin.
@@ -146,10 +150,18 @@ impl Entitlements {
         Self { requested: self.requested.union(&request.without(&self.granted)), ..self.clone() }
     }
 
-    /// Revokes `taken` as an admin. Only an admin can grant it again.
+    /// Revokes `taken` as an admin. Only an admin can grant it again. A wildcard that covers one of its hosts goes with it,
+    /// because the tool would still reach that host.
     pub(super) fn revoked(&self, taken: &AccessSet) -> Self {
-        Self { granted: self.granted.without(taken), requested: self.requested.without(taken), withheld: self.withheld.union(taken) }
+        let mut granted = self.granted.without(taken);
+        granted.hosts.retain(|entry| !entry.starts_with('*') || !taken.hosts.iter().any(|host| covers(entry, host)));
+        Self { granted, requested: self.requested.without(taken), withheld: self.withheld.union(taken) }
     }
+}
+
+/// Returns whether an entry allows the host of another one at some port.
+fn covers(entry: &str, other: &str) -> bool {
+    AllowedHosts::parse(&[entry]).is_ok_and(|hosts| hosts.allows_at_any_port(host_of_entry(other)))
 }
 
 #[cfg(test)]
@@ -196,6 +208,7 @@ mod tests {
             ("taken away at another port", standing("http", "", "a.b"), "http a.b:8443", "http", standing("http", "a.b:8443", "a.b")),
             ("taken away without subdomains", standing("http", "", "a.b"), "http *.a.b", "http", standing("http", "*.a.b", "a.b")),
             ("taken away under a wildcard", standing("http", "", "x.a.b"), "http *.a.b", "http", standing("http", "*.a.b", "x.a.b")),
+            ("taken away with its wildcard", standing("http", "", "*.a.b"), "http x.a.b", "http", standing("http", "x.a.b", "*.a.b")),
             ("dropped and wanted again", standing("", "", ""), "files", "kv", standing("", "files", "")),
         ] {
             assert_eq!(before.request(&reach(wanted), &policy(free), false), after, "{name}");
@@ -228,6 +241,22 @@ mod tests {
         assert_eq!(request.revoked(&reach("kv a.b")), standing("", "files http c.d", "logs kv a.b").sorted_like(&["a.b"]));
         assert_eq!(request.replace(&reach("files")), standing("files", "http a.b c.d", "logs kv"));
         assert_eq!(request.replace(&reach("kv logs")), standing("kv logs", "files http a.b c.d", ""));
+    }
+
+    #[test]
+    fn a_wildcard_goes_with_a_revoked_host_that_it_covers() {
+        for (granted, taken, left) in [
+            ("fetch *.a.b c.d", "x.a.b", "fetch c.d"),
+            ("fetch * c.d", "e.f", "fetch c.d"),
+            ("fetch *.a.b c.d", "c.d", "fetch *.a.b"),
+            ("fetch *.a.b c.d", "x.y.a.b", "fetch *.a.b c.d"),
+            ("fetch c.d", "c.d:8443", "fetch c.d"),
+        ] {
+            let after = standing(granted, "", "").revoked(&reach(taken));
+            assert_eq!(after, standing(left, "", taken), "{granted} without {taken}");
+            let again = after.request(&reach(granted), &policy("fetch"), true);
+            assert_eq!(again.granted, reach(left), "{granted} without {taken}, wanted again");
+        }
     }
 
     impl Entitlements {

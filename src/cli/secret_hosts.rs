@@ -2,6 +2,8 @@
 
 use tollhouse_api::{SecretPlace, SecretVisibility};
 
+const EXPECTED: &str = "expected `# --host HOST --in header|url|body` above it";
+
 /// A place of a request where the host puts the value.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Place {
@@ -50,7 +52,8 @@ impl SecretHosts {
         if self.hosts.is_empty() { other } else { SecretVisibility::Hosts }
     }
 
-    /// Reads the comment above a line of a file: `# --host api.example.com --in url`. Lines count from 1.
+    /// Reads the comment above a line of a file: `# --host api.example.com --in url`. Lines count from 1. Another comment
+    /// with one of these flags is an error, because without hosts the handler would get the value.
     ///
     /// # Errors
     ///
@@ -59,7 +62,8 @@ impl SecretHosts {
         let mut hosts = Self::default();
         let above = usize::try_from(line).ok().and_then(|line| line.checked_sub(2));
         let comment = above.and_then(|above| text.lines().nth(above)).and_then(|row| row.trim_start().strip_prefix('#'));
-        let Some(comment) = comment.map(str::trim).filter(|comment| comment.starts_with("--host ")) else { return Ok(hosts) };
+        let has_flag = |comment: &&str| matches!(comment.split([' ', '\t', '=']).next(), Some("--host" | "--hosts" | "--in"));
+        let Some(comment) = comment.map(str::trim).filter(has_flag) else { return Ok(hosts) };
         let mut words = comment.split_whitespace();
         while let Some(flag) = words.next() {
             match (flag, words.next()) {
@@ -67,10 +71,10 @@ impl SecretHosts {
                 ("--in", Some("header")) => hosts.places.push(SecretPlace::Header),
                 ("--in", Some("url")) => hosts.places.push(SecretPlace::Url),
                 ("--in", Some("body")) => hosts.places.push(SecretPlace::Body),
-                _ => return Err("expected `# --host HOST --in header|url|body` above it"),
+                _ => return Err(EXPECTED),
             }
         }
-        Ok(hosts)
+        if hosts.hosts.is_empty() { Err(EXPECTED) } else { Ok(hosts) }
     }
 }
 
@@ -89,7 +93,17 @@ mod tests {
             assert_eq!(read(line), SecretHosts::default(), "{line}");
             assert_eq!(read(line).visibility(SecretVisibility::Auth), SecretVisibility::Auth);
         }
-        for comment in ["# --host a --in", "# --host a --in path", "# --host a b c"] {
+        assert_eq!(SecretHosts::above("# -- keys of others --\nA=1", 2), Ok(SecretHosts::default()));
+        for comment in [
+            "# --host a --in",
+            "# --host a --in path",
+            "# --host a b c",
+            "# --host=a",
+            "# --host",
+            "# --hosts a",
+            "#--in url",
+            "# --in url --host=a",
+        ] {
             assert!(SecretHosts::above(&format!("{comment}\nA=1"), 2).is_err(), "{comment}");
         }
     }

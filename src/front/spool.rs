@@ -75,7 +75,8 @@ pub struct SpoolRequest<'a> {
 }
 
 impl Spool {
-    /// Opens the folder, and deletes what a killed process left there.
+    /// Opens the folder, and deletes the files that a killed process left there. Folders stay: one that is a mount point
+    /// has `lost+found`.
     ///
     /// # Errors
     ///
@@ -83,7 +84,10 @@ impl Spool {
     pub fn open(folder: &Path, settings: QuotaSettings) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         for left in fs::read_dir(folder)? {
-            fs::remove_file(left?.path())?;
+            let left = left?;
+            if !left.file_type()?.is_dir() {
+                fs::remove_file(left.path())?;
+            }
         }
         // Fails now instead of at the first long body.
         drop(tempfile::tempfile_in(folder)?);

@@ -27,22 +27,11 @@ const OF_CONNECTIONS: &[&str] = &[
     "upgrade",
 ];
 
-/// Headers with the address of a caller.
-const ADDRESSES: &[&str] = &[
-    "cf-connecting-ip",
-    "client-ip",
-    "fastly-client-ip",
-    "fly-client-ip",
-    "forwarded",
-    "true-client-ip",
-    "via",
-    "x-client-ip",
-    "x-cluster-client-ip",
-    "x-forwarded",
-    "x-forwarded-for",
-    "x-original-forwarded-for",
-    "x-real-ip",
-];
+/// Words of names that addresses have, as proxies of many makers write them.
+const ADDRESS_WORDS: &[&str] = &["addr", "address", "forwarded", "ip", "ipv4", "ipv6", "via"];
+
+/// The same within a word.
+const ADDRESS_PARTS: &[&str] = &["clientip", "connectingip", "forwardedfor", "realip", "remoteaddr", "remoteip", "socketip", "userip"];
 
 /// Returns why `name` cannot be one of a tool's request headers, as a sentence without its period.
 pub fn request_header_problem(name: &str) -> Option<String> {
@@ -52,14 +41,15 @@ pub fn request_header_problem(name: &str) -> Option<String> {
             "a request header must be a name in lower case with 1 to {MAX_BYTES} characters, for example `stripe-signature`"
         ));
     }
-    let has_word = name.split(['-', '_', '.']).any(|word| WORDS.contains(&word));
-    if has_word || PARTS.iter().any(|part| name.contains(part)) {
+    let has_word = |words: &[&str]| name.split(['-', '_', '.']).any(|word| words.contains(&word));
+    if has_word(WORDS) || PARTS.iter().any(|part| name.contains(part)) {
         return Some(format!("`{name}` can contain a credential or a payment of the caller, which no handler sees"));
     }
     if OF_CONNECTIONS.contains(&name) {
         return Some(format!("`{name}` is about the connection, which the host ends"));
     }
-    ADDRESSES.contains(&name).then(|| format!("`{name}` can contain the address of the caller, which no handler sees"))
+    let has_address = has_word(ADDRESS_WORDS) || ADDRESS_PARTS.iter().any(|part| name.contains(part));
+    has_address.then(|| format!("`{name}` can contain the address of the caller, which no handler sees"))
 }
 
 #[cfg(test)]
@@ -106,7 +96,23 @@ mod tests {
         ] {
             assert!(request_header_problem(name).is_some_and(|why| why.contains("credential or a payment")), "{name}");
         }
-        assert!(request_header_problem("x-forwarded-for").is_some_and(|why| why.contains("address")));
+        for name in [
+            "x-forwarded-for",
+            "x-vercel-forwarded-for",
+            "forwarded",
+            "via",
+            "cf-connecting-ip",
+            "cf-connecting-ipv6",
+            "cf-pseudo-ipv4",
+            "x-real-ip",
+            "remote-addr",
+            "x-appengine-user-ip",
+            "x-azure-clientip",
+            "x-azure-socketip",
+            "x-envoy-external-address",
+        ] {
+            assert!(request_header_problem(name).is_some_and(|why| why.contains("address")), "{name}");
+        }
         assert!(request_header_problem("transfer-encoding").is_some_and(|why| why.contains("connection")));
         for name in ["", "Stripe-Signature", "a b", "a:b", "a\r\nb", "\u{e4}", &"a".repeat(65)] {
             assert!(request_header_problem(name).is_some_and(|why| why.contains("name in lower case")), "{name:?}");

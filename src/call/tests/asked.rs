@@ -96,6 +96,20 @@ async fn a_file_in_json_is_the_body_and_bound_as_json() {
     assert!(matches!(wrong.check(), Err(CallError::Input(mismatch)) if mismatch.problems[0].pointer == "/body/data"));
 }
 
+/// Regression test: `bodyBytes` bounded only bodies outside JSON.
+#[tokio::test]
+async fn a_file_in_json_has_at_most_the_bytes_of_a_body() {
+    let fixture = Fixture::new().await;
+    let mut live = LiveEndpoint::clone(&*fixture.tool(0.01).await);
+    (live.endpoint.request_types, live.endpoint.limits.body_bytes) = (vec!["text/csv".to_owned()], 3);
+    let given = |text: &'static str| Input::Body(bytes::Bytes::from_static(text.as_bytes()));
+    assert!(given(r#"{"body": {"data": "YSxi"}}"#).read(&live).await.unwrap().0.fits());
+    let long = || given(r#"{"body": {"data": "YSxiYw=="}}"#);
+    assert!(matches!(long().read(&live).await.err(), Some(CallError::BodyTooLarge { limit: 3 })));
+    let paid = long().read_bound(&live, "POST", None).await.unwrap().0;
+    assert!(matches!(paid.check().err(), Some(CallError::BodyTooLarge { limit: 3 })));
+}
+
 /// Regression test: a lowered limit of the input hid answers that were paid for.
 #[tokio::test]
 async fn paid_answer_is_replayed_for_an_input_beyond_the_limits() {

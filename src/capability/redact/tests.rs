@@ -159,12 +159,18 @@ fn names_and_values_of_json_are_redacted_at_any_depth() {
 }
 
 #[test]
-fn long_values_are_hidden_whole_and_as_far_as_they_go() {
+fn long_values_are_hidden_whole_and_as_far_as_they_would_go() {
     let long: String = (0..400).map(|n| format!("{n:03}é")).collect();
     let redactor = Redactor::new([long.as_str()]);
     assert_eq!(redactor.redact(&format!("a{long}b")), format!("a{MARK}b"));
-    // A value that continues differently is hidden up to that point, without splitting a character.
-    assert_eq!(redactor.redact(&format!("{}è!", &long[..103])), format!("{MARK}!"));
+    // A value that continues differently is hidden as far as the value would go, without splitting a character.
+    assert_eq!(redactor.redact(&format!("{}è!", &long[..103])), MARK);
+    for equal in [35, 103, 1_000] {
+        let guess = format!("{}{}<", &long[..equal], "x".repeat(long.len() - equal));
+        assert_eq!(redactor.redact(&guess), format!("{MARK}<"), "a guess with {equal} equal bytes looks like any other");
+    }
+    // A whole value that begins within that is hidden too.
+    assert_eq!(redactor.redact(&format!("{}x{long}<", &long[..40])), format!("{MARK}<"));
     assert_eq!(redactor.redact(&hex::encode(&long)), MARK);
 }
 

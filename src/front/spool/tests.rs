@@ -56,6 +56,16 @@ async fn read(spool: &Spool, intake: &MemoryBudget, sent: Sent<'_>, body: Body) 
     spool.read(intake, request, body).await
 }
 
+#[test]
+fn opening_deletes_files_and_keeps_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("lost+found")).unwrap();
+    fs::write(folder.path().join("left"), "x").unwrap();
+    Spool::open(folder.path(), quota(None, None)).unwrap();
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|found| found.unwrap().file_name()).collect();
+    assert_eq!(names, ["lost+found"]);
+}
+
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8).collect()
 }
