@@ -9,7 +9,7 @@ use std::{
     io::{Error, Result, Write},
 };
 
-use brotli_decompressor::DecompressorWriter as BrotliDecoder;
+use brotli_decompressor::{BrotliDecoderParameter, DecompressorWriter as BrotliDecoder};
 use flate2::{
     Compression,
     write::{DeflateDecoder, DeflateEncoder, GzDecoder, GzEncoder, ZlibDecoder, ZlibEncoder},
@@ -83,7 +83,7 @@ impl Compressors {
             ("deflate-raw", false) => Codec::DeflateRaw(DeflateEncoder::new(output, level)),
             ("gzip", true) => Codec::Gunzip(GzDecoder::new(output)),
             ("gzip", false) => Codec::Gzip(GzEncoder::new(output, level)),
-            ("brotli", true) => Codec::Brotli(Box::new(BrotliDecoder::new(output, BROTLI_BUFFER_BYTES))),
+            ("brotli", true) => Codec::Brotli(Box::new(brotli_decoder(output))),
             _ => return 0,
         };
         self.last += 1;
@@ -132,6 +132,14 @@ impl Compressors {
         }
         self.open.clear();
     }
+}
+
+/// Returns a decoder with windows of RFC 7932, of at most 16 MiB. Those of the extension "large window"
+/// have up to 1 GiB, which nothing counts.
+fn brotli_decoder(output: Output) -> BrotliDecoder<Output> {
+    let mut decoder = BrotliDecoder::new(output, BROTLI_BUFFER_BYTES);
+    decoder.set_parameter(BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
+    decoder
 }
 
 impl Codec {
@@ -201,6 +209,12 @@ mod tests {
             through(format, true, &[&packed[..packed.len() - 1]]).unwrap_err();
             through(format, true, &[&packed, b"more"]).unwrap_err();
         }
+    }
+
+    #[test]
+    fn brotli_has_no_large_window() {
+        // An empty stream with a window of 16 MiB in the form of the extension.
+        through("brotli", true, &[b"\x11\xd8"]).unwrap_err();
     }
 
     #[test]
