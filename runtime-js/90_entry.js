@@ -158,6 +158,7 @@
     const body = await given.whole(ops.op_output_bytes());
     // Otherwise it would answer the next call.
     if (call !== parts.runningCall()) return;
+    call.answered = true;
     if (body === null) return ops.op_responded(status, head, "", false);
     // Bytes can be JSON just like text. A leading byte order mark is not part of it.
     const text = !json ? null : typeof body === "string" ? parts.withoutMark(body) : ops.op_text_decode_as(body, "utf-8", true, false);
@@ -196,8 +197,10 @@
       ObjectDefineProperty(req, "inputText", { __proto__: null, value: body === "" ? "null" : body, writable: true, enumerable: false, configurable: true });
       if (bodyBytes < 0) ObjectSetPrototypeOf(req, parts.requestPrototype);
       else parts.giveBody(req, call, bodyBytes);
-      await answer(await handler(req, context(call, granted)));
-      call.answered = true;
+      const pending = answer(await handler(req, context(call, granted)));
+      // Set without a pause after the answer, in which the handler could still set its charge.
+      if (pending === undefined) call.answered = true;
+      else await pending;
     } catch (error) {
       call.answered = true;
       threw(error);
@@ -216,7 +219,6 @@
     }
   }
 
-  /**
   /**
    * Starts the call `id` of the handler, or of `scheduled`. `filled`: the body with the defaults of its schema, if they
    * change it. `bodyBytes`: the size of a body that is not JSON, or -1. `op_returned`, `op_responded` or `op_threw`

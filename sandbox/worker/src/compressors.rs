@@ -9,7 +9,7 @@ use std::{
     io::{Error, Result, Write},
 };
 
-use brotli_decompressor::DecompressorWriter as BrotliDecoder;
+use brotli_decompressor::{BrotliDecoderParameter, DecompressorWriter as BrotliDecoder};
 use flate2::{
     Compression,
     write::{DeflateDecoder, DeflateEncoder, GzDecoder, GzEncoder, ZlibDecoder, ZlibEncoder},
@@ -45,14 +45,21 @@ enum Codec {
 
 /// The output that the script has not taken yet.
 #[derive(Default)]
-struct Output(Vec<u8>);
+struct Output {
+    bytes: Vec<u8>,
+    /// Whether further output is refused: an encoder writes its last output when it is dropped.
+    is_closed: bool,
+}
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        if !memory::permits(self.0.len() + bytes.len()) {
+        if self.is_closed {
+            return Err(Error::other("the stream is closed"));
+        }
+        if !memory::permits(self.bytes.len() + bytes.len()) {
             return Err(Error::other("the output exceeds the memory for buffers"));
         }
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -76,7 +83,7 @@ impl Compressors {
             ("deflate-raw", false) => Codec::DeflateRaw(DeflateEncoder::new(output, level)),
             ("gzip", true) => Codec::Gunzip(GzDecoder::new(output)),
             ("gzip", false) => Codec::Gzip(GzEncoder::new(output, level)),
-            ("brotli", true) => Codec::Brotli(Box::new(BrotliDecoder::new(output, BROTLI_BUFFER_BYTES))),
+            ("brotli", true) => Codec::Brotli(Box::new(brotli_decoder(output))),
             _ => return 0,
         };
         self.last += 1;
@@ -92,7 +99,7 @@ impl Compressors {
     pub(crate) fn write(&mut self, number: u32, input: &[u8]) -> Result<Vec<u8>> {
         let codec = self.open.get_mut(&number).ok_or_else(|| Error::other("the stream belongs to a call that has ended"))?;
         let written = input.chunks(PIECE_BYTES).try_for_each(|piece| if memory::permits(0) { codec.write(piece) } else { Ok(()) });
-        let output = written.map(|()| std::mem::take(&mut codec.output().0));
+        let output = written.map(|()| std::mem::take(&mut codec.output().bytes));
         if output.is_err() {
             self.open.remove(&number);
         }
@@ -115,13 +122,24 @@ impl Compressors {
             Codec::Gzip(codec) => codec.finish(),
             Codec::Brotli(codec) => codec.into_inner().map_err(|_| Error::other("the brotli stream is not complete")),
         };
-        output.map(|output| output.0)
+        output.map(|output| output.bytes)
     }
 
-    /// Removes all streams, because another call begins.
+    /// Removes all streams, because another call begins. Their last output must not stop that call.
     pub(crate) fn clear(&mut self) {
+        for codec in self.open.values_mut() {
+            codec.output().is_closed = true;
+        }
         self.open.clear();
     }
+}
+
+/// Returns a decoder with windows of RFC 7932, of at most 16 MiB. Those of the extension "large window"
+/// have up to 1 GiB, which nothing counts.
+fn brotli_decoder(output: Output) -> BrotliDecoder<Output> {
+    let mut decoder = BrotliDecoder::new(output, BROTLI_BUFFER_BYTES);
+    decoder.set_parameter(BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
+    decoder
 }
 
 impl Codec {
@@ -191,6 +209,12 @@ mod tests {
             through(format, true, &[&packed[..packed.len() - 1]]).unwrap_err();
             through(format, true, &[&packed, b"more"]).unwrap_err();
         }
+    }
+
+    #[test]
+    fn brotli_has_no_large_window() {
+        // An empty stream with a window of 16 MiB in the form of the extension.
+        through("brotli", true, &[b"\x11\xd8"]).unwrap_err();
     }
 
     #[test]

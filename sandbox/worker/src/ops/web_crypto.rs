@@ -8,10 +8,11 @@
 //! that exceeds the processor time of its call, as for any loop in a native function.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use deno_core::{OpDecl, op2};
+use deno_core::{OpDecl, op2, v8};
 use tollhouse_webcrypto::{self as webcrypto, Curve, Format, Hash, Okp, PairKind, Rsa, RsaPadding};
 
 use super::args;
+use crate::memory;
 
 pub(super) fn table() -> Vec<OpDecl> {
     vec![
@@ -42,11 +43,12 @@ fn op_base64url_encode(#[buffer] bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Decodes a field of a JWK.
+/// Decodes a field of a JWK. Returns `undefined` if the buffer limit does not permit the result; the
+/// call is stopped then.
 #[op2]
-#[buffer]
-fn op_base64url_decode(#[string] text: &str) -> Vec<u8> {
-    URL_SAFE_NO_PAD.decode(text).unwrap_or_default()
+fn op_base64url_decode<'s>(scope: &mut v8::PinScope<'s, '_>, #[string] text: String) -> v8::Local<'s, v8::Value> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).unwrap_or_default();
+    memory::bytes(scope, bytes).map_or_else(|| v8::undefined(scope).into(), Into::into)
 }
 
 /// Parses and validates a key of the kind `RSA` or of a curve.

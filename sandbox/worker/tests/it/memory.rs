@@ -44,6 +44,7 @@ fn encoded_texts_and_files_count_as_buffers() {
     for body in [
         "const text = 'x'.repeat(1 << 20); for (;;) all.push(new TextEncoder().encode(text));",
         "for (;;) all.push(await new Response('x'.repeat(1 << 20)).bytes());",
+        "const jwk = { kty: 'oct', k: 'A'.repeat(1 << 20) }; for (;;) all.push(await crypto.subtle.importKey('jwk', jwk, { name: 'HMAC', hash: 'SHA-1' }, true, ['sign']));",
         reads,
     ] {
         let mut worker = Worker::handler_limited(&format!("const all = []; {body}"), ample());

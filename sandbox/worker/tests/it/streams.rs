@@ -296,3 +296,22 @@ fn thenable_results_change_only_their_own_call() {
     let Outcome::Returned(reply) = worker.call(&json!("next")).outcome else { panic!("no answer") };
     assert_eq!(reply.body, ReplyBody::Raw("ok".into()));
 }
+
+/// Regression: an encoder writes its last output when it is dropped. Beyond the buffer limit, that
+/// stopped the worker before its next call.
+#[test]
+fn unfinished_compression_does_not_end_the_next_call() {
+    let mut worker = Worker::with(
+        "const held = [];
+         export default () => {
+           if (held.length > 0) return 'next';
+           held.push(new CompressionStream('gzip'), new ArrayBuffer((32 << 20) - (256 << 10)));
+           // Buffers of 64 bytes are always granted.
+           for (let i = 0; i < 6000; i++) held.push(new ArrayBuffer(64));
+           return 'first';
+         };",
+    );
+    assert_eq!(Limits::default().buffer_bytes, 32 << 20);
+    assert_eq!(worker.json(&Value::Null), json!("first"));
+    assert_eq!(worker.json(&Value::Null), json!("next"));
+}

@@ -133,3 +133,18 @@ fn work_of_an_ended_call_cannot_hold_the_next_one() {
     assert_eq!(answer(&worker), json!(["call_ended"]));
     assert!(worker.kv.contains_key("b"), "the work of this call is awaited");
 }
+
+/// Regression: the handler could set its charge in the step of the event loop after its answer.
+#[test]
+fn nothing_is_charged_after_the_answer() {
+    let mut worker = Worker::handler(
+        "let settle;
+         ctx.waitUntil(new Promise((done) => { settle = done; }));
+         const late = () => ctx.charge('0.09').then(() => ctx.log.info('charged'), (error) => ctx.log.info(error.code)).then(settle);
+         return { toJSON() { Promise.resolve().then(late); return 1; } };",
+    );
+    worker.json(&Value::Null);
+    assert_eq!(answer(&worker), json!(1));
+    assert_eq!(logged(&worker), ["call_ended"]);
+    assert!(!worker.ops.iter().any(|op| matches!(op, OpRequest::Charge { .. })), "{:?}", worker.ops);
+}
