@@ -217,7 +217,6 @@
   }
 
   /**
-  /**
    * Starts the call `id` of the handler, or of `scheduled`. `filled`: the body with the defaults of its schema, if they
    * change it. `bodyBytes`: the size of a body that is not JSON, or -1. `op_returned`, `op_responded` or `op_threw`
    * reports its end.
