@@ -5,13 +5,14 @@
 //! [reports](ScheduleTurn::lost) it. A tool has one run at a time. If occurrences of an expression pass meanwhile, or
 //! while no host lives, it runs once for all of them, as of the latest one.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
     boxed,
     clock::Timestamp,
     id::{CallId, EndpointId},
+    log_gate::LogGate,
 };
 use tollhouse_store::{Batch, Direction, Durability, IndexEntry, Range, StoreError, Table, TerminatedText, schema};
 use tollhouse_tool::{Availability, Cron, Endpoint, Owner, Slug};
@@ -30,6 +31,8 @@ const LOST_AFTER_MS: u64 = 60_000;
 
 /// Endpoints read at once.
 const PAGE: usize = 64;
+
+static UNREADABLE: LogGate = LogGate::every(Duration::from_secs(3_600));
 
 /// Maximum attempts to store the end of a run, while others change the schedules.
 const MAX_ATTEMPTS: usize = 8;
@@ -263,8 +266,16 @@ impl DueSchedules<'_> {
         let mut found = Vec::with_capacity(page.len());
         for row in page {
             let (_, endpoint) = row.key;
-            if let Some(state) = SCHEDULES.get(store, &endpoint).await? {
-                found.push(DueSchedule { owner: state.owner, endpoint });
+            let row = SCHEDULES.found(store, &endpoint).await?;
+            match row.map(|row| SCHEDULES.read(row)) {
+                Some(Ok(row)) => found.push(DueSchedule { owner: row.value.owner, endpoint }),
+                // It stays due, and must not stop those after it.
+                Some(Err(error)) => {
+                    if let Some(skipped) = UNREADABLE.pass() {
+                        tracing::error!(endpoint.id = %endpoint, %error, skipped, "the schedules of a tool are unreadable and do not run");
+                    }
+                }
+                None => {}
             }
         }
         Ok(Some(found))
