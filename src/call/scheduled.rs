@@ -54,6 +54,10 @@ impl Calls {
         }
         let mut due = self.parts.catalog.due_schedules(self.parts.clock.now());
         for _ in 0..MAX_PAGES {
+            // Otherwise a long list of due tools would be read every second for nothing.
+            if self.scheduled.is_full() {
+                return Ok(());
+            }
             let Some(page) = due.next().await? else { break };
             for schedule in page {
                 // Calls go first.
