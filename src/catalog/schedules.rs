@@ -29,6 +29,10 @@ tollhouse_store::postcard_values!(CronCount);
 /// its time begins.
 const LOST_AFTER_MS: u64 = 60_000;
 
+/// The last second that a record can hold: 9999-12-30, 22:00 UTC. A later time is read as another one, and then the
+/// index of due times does not match its row.
+const NEVER: Timestamp = Timestamp(253_402_207_200_000);
+
 /// Endpoints read at once.
 const PAGE: usize = 64;
 
@@ -138,7 +142,7 @@ impl CronState {
     fn skip(&mut self, now: Timestamp) -> Option<Timestamp> {
         let cron = Cron::parse(&self.cron).ok();
         // An expression of a later version, which nothing here can read, is never due.
-        self.next = cron.and_then(|cron| cron.next(now)).unwrap_or(Timestamp(u64::MAX / 2));
+        self.next = cron.and_then(|cron| cron.next(now)).unwrap_or(NEVER);
         cron?.latest(now)
     }
 }
@@ -279,5 +283,18 @@ impl DueSchedules<'_> {
             }
         }
         Ok(Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expression_that_cannot_be_read_is_never_due_and_stored_as_it_is() {
+        let mut state = CronState { cron: "@daily".to_owned(), next: Timestamp(0) };
+        assert_eq!(state.skip(Timestamp(1)), None);
+        assert_eq!(state.next, NEVER);
+        assert_eq!(serde_json::from_value::<CronState>(serde_json::to_value(&state).unwrap()).unwrap(), state);
     }
 }
