@@ -54,6 +54,10 @@ impl Calls {
         }
         let mut due = self.parts.catalog.due_schedules(self.parts.clock.now());
         for _ in 0..MAX_PAGES {
+            // Otherwise a long list of due tools would be read every second for nothing.
+            if self.scheduled.is_full() {
+                return Ok(());
+            }
             let Some(page) = due.next().await? else { break };
             for schedule in page {
                 // Calls go first.
@@ -85,6 +89,11 @@ impl Calls {
     async fn begin_scheduled(self: &Arc<Self>, schedule: DueSchedule) -> Result<(), StoreError> {
         let DueSchedule { owner, endpoint } = schedule;
         let Some(permit) = self.scheduled.take(&owner) else { return Ok(()) };
+        // A shutdown that begins during the claim waits for the run, which would be lost otherwise.
+        let _running = self.running.token();
+        if self.running.is_closed() {
+            return Ok(());
+        }
         let Some(turn) = self.parts.shares.turn_now(share_address(&owner)) else { return Ok(()) };
         let claimed = self.parts.catalog.claim_schedule(&endpoint, &CallId::generate(), self.parts.clock.now()).await?;
         if let Some((lost, live)) = claimed.lost {

@@ -20,6 +20,11 @@ impl ScheduledRuns {
     pub(super) fn take(&self, owner: &Owner) -> Option<FairPermit<String>> {
         self.0.take(owner.share().to_owned())
     }
+
+    /// Returns whether no owner can have a run now.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.is_full()
+    }
 }
 
 #[cfg(test)]
@@ -34,5 +39,16 @@ mod tests {
         let of_one: Vec<_> = std::iter::from_fn(|| runs.take(&Owner::Platform)).collect();
         assert_eq!(of_one.len(), MAX_RUNS / 2);
         assert!(runs.take(&Owner::Builder(BuilderId::generate())).is_some());
+    }
+
+    #[test]
+    fn runs_are_full_once_there_are_eight() {
+        let runs = ScheduledRuns::new();
+        let mut all: Vec<_> = (1..MAX_RUNS).map(|_| runs.take(&Owner::Builder(BuilderId::generate())).unwrap()).collect();
+        assert!(!runs.is_full());
+        all.push(runs.take(&Owner::Platform).unwrap());
+        assert!(runs.is_full());
+        all.clear();
+        assert!(!runs.is_full());
     }
 }

@@ -5,13 +5,14 @@
 //! [reports](ScheduleTurn::lost) it. A tool has one run at a time. If occurrences of an expression pass meanwhile, or
 //! while no host lives, it runs once for all of them, as of the latest one.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
     boxed,
     clock::Timestamp,
     id::{CallId, EndpointId},
+    log_gate::LogGate,
 };
 use tollhouse_store::{Batch, Direction, Durability, IndexEntry, Range, StoreError, Table, TerminatedText, schema};
 use tollhouse_tool::{Availability, Cron, Endpoint, Owner, Slug};
@@ -28,8 +29,14 @@ tollhouse_store::postcard_values!(CronCount);
 /// its time begins.
 const LOST_AFTER_MS: u64 = 60_000;
 
+/// The last second that a record can hold: 9999-12-30, 22:00 UTC. A later time is read as another one, and then the
+/// index of due times does not match its row.
+const NEVER: Timestamp = Timestamp(253_402_207_200_000);
+
 /// Endpoints read at once.
 const PAGE: usize = 64;
+
+static UNREADABLE: LogGate = LogGate::every(Duration::from_secs(3_600));
 
 /// Maximum attempts to store the end of a run, while others change the schedules.
 const MAX_ATTEMPTS: usize = 8;
@@ -135,7 +142,7 @@ impl CronState {
     fn skip(&mut self, now: Timestamp) -> Option<Timestamp> {
         let cron = Cron::parse(&self.cron).ok();
         // An expression of a later version, which nothing here can read, is never due.
-        self.next = cron.and_then(|cron| cron.next(now)).unwrap_or(Timestamp(u64::MAX / 2));
+        self.next = cron.and_then(|cron| cron.next(now)).unwrap_or(NEVER);
         cron?.latest(now)
     }
 }
@@ -263,10 +270,31 @@ impl DueSchedules<'_> {
         let mut found = Vec::with_capacity(page.len());
         for row in page {
             let (_, endpoint) = row.key;
-            if let Some(state) = SCHEDULES.get(store, &endpoint).await? {
-                found.push(DueSchedule { owner: state.owner, endpoint });
+            let row = SCHEDULES.found(store, &endpoint).await?;
+            match row.map(|row| SCHEDULES.read(row)) {
+                Some(Ok(row)) => found.push(DueSchedule { owner: row.value.owner, endpoint }),
+                // It stays due, and must not stop those after it.
+                Some(Err(error)) => {
+                    if let Some(skipped) = UNREADABLE.pass() {
+                        tracing::error!(endpoint.id = %endpoint, %error, skipped, "the schedules of a tool are unreadable and do not run");
+                    }
+                }
+                None => {}
             }
         }
         Ok(Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expression_that_cannot_be_read_is_never_due_and_stored_as_it_is() {
+        let mut state = CronState { cron: "@daily".to_owned(), next: Timestamp(0) };
+        assert_eq!(state.skip(Timestamp(1)), None);
+        assert_eq!(state.next, NEVER);
+        assert_eq!(serde_json::from_value::<CronState>(serde_json::to_value(&state).unwrap()).unwrap(), state);
     }
 }

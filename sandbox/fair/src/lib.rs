@@ -107,6 +107,12 @@ impl<K: Owner> FairSemaphore<K> {
         self.state.lock().take(self, &owner).then(|| self.permit(owner))
     }
 
+    /// Returns whether all permits are taken.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.state.lock().in_flight >= self.max
+    }
+
     /// Waits for a permit for `owner`. If the future is dropped, its permit passes to the next
     /// waiter.
     ///

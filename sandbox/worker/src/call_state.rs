@@ -145,9 +145,10 @@ impl CallState {
         self.has_background_work
     }
 
-    /// Returns whether the call is about to be answered and has work left, which includes pending writes.
+    /// Returns whether the call can be answered now and has work left, which includes pending writes. A pending charge
+    /// comes before the answer, even if the handler does not wait for it.
     pub(crate) fn goes_on(&self) -> bool {
-        self.has_background_work && !self.answered
+        self.has_background_work && !self.answered && !self.ops.is_charging()
     }
 
     /// Ends the load.

@@ -19,6 +19,8 @@ struct PendingOp {
     sent: Option<u32>,
     /// Whether it changes stored data. The call does not end before such an op is answered.
     writes: bool,
+    /// Whether it sets the charge of the call, which is final with the answer.
+    charges: bool,
     /// Whether it is a timer. A timer does not count toward the limit of other ops.
     is_timer: bool,
     /// Whether its answer still wakes the handler.
@@ -139,6 +141,11 @@ impl OpQueue {
         self.waiting.iter().any(|op| op.writes)
     }
 
+    /// Returns whether a pending op sets the charge of the call.
+    pub(crate) fn is_charging(&self) -> bool {
+        self.waiting.iter().any(|op| op.charges)
+    }
+
     /// Moves every request whose turn has come to the outbox.
     pub(crate) fn send(&mut self, outbox: &mut Outbox) {
         let mut bytes: usize = self.waiting.iter().filter(|op| op.sent.is_some()).map(|op| op.bytes).sum();
@@ -196,6 +203,7 @@ impl OpQueue {
             number: self.last_op,
             sent: None,
             writes,
+            charges: matches!(request, OpRequest::Charge { .. }),
             is_timer,
             is_awaited: true,
             bytes,

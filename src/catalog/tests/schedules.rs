@@ -1,6 +1,7 @@
 //! Schedules: one host claims each run, in order, and none is done twice.
 
 use tollhouse_base::id::{CallId, EndpointId};
+use tollhouse_store::{Space, Write};
 
 use super::{follow::receives, *};
 use crate::schedule_check::{check_export, problems};
@@ -147,6 +148,15 @@ async fn schedules_follow_changes_of_their_tool() {
     one.schedule_rows(Some(&after), None).await.unwrap().commit(&*one.store, Durability::Durable).await.unwrap();
     assert_eq!(due(&one, at(23, 0, 0)).await, []);
     assert!(begin(&one, &id, at(23, 0, 0)).await.is_none());
+}
+
+#[tokio::test]
+async fn unreadable_schedules_stop_no_others() {
+    let (one, _other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let next = scheduled(&one, "tocks", Owner::Platform, &["*/10 * * * *"]).await.unwrap();
+    let damaged = Write::put(Space::Meta, format!("schedules/{id}"), b"{".to_vec());
+    one.store.apply(Batch::of(vec![], vec![damaged]), Durability::Buffered).await.unwrap();
+    assert_eq!(due(&one, at(8, 10, 0)).await, [next]);
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! `ctx.waitUntil`: work after the answer.
 
+use std::collections::VecDeque;
+
 use serde_json::{Value, json};
-use tollhouse_protocol::{Limits, OpRequest, Outcome, ReplyBody, StopReason, ToolReply};
+use tollhouse_protocol::{Limits, OpRequest, OpValue, Outcome, ReplyBody, StopReason, ToHost, ToWorker, ToolReply};
 
 use crate::harness::Worker;
 
@@ -82,6 +84,27 @@ fn charge_after_the_answer_rejects_and_progress_is_dropped() {
     assert_eq!(logged(&worker), ["ToolError call_ended"]);
     assert!(worker.messages.is_empty());
     assert!(worker.ops.iter().all(|op| !matches!(op, OpRequest::Charge { .. })), "{:?}", worker.ops);
+}
+
+#[test]
+fn charge_that_the_handler_does_not_wait_for_is_set_before_the_answer() {
+    let mut worker =
+        Worker::handler("ctx.charge('0.01'); ctx.waitUntil(ctx.kv.get('a').then(() => ctx.kv.set('b', 1))); return { now: true };");
+    worker.begin(&Value::Null);
+    let (mut pending, mut is_charged) = (VecDeque::new(), false);
+    loop {
+        match worker.receive().unwrap() {
+            ToHost::Op { op, request } => pending.push_back((op, matches!(request, OpRequest::Charge { .. }))),
+            ToHost::Waiting => {
+                let (op, charges) = pending.pop_front().unwrap();
+                is_charged |= charges;
+                worker.send(&ToWorker::Reply { op, result: Ok(OpValue::None) });
+            }
+            ToHost::Answered { .. } => break,
+            other => panic!("before the answer, the worker sent {other:?}"),
+        }
+    }
+    assert!(is_charged, "the host makes the charge final with the answer");
 }
 
 #[test]
