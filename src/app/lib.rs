@@ -159,8 +159,7 @@ impl App {
         ledger::open(&*store, &clock).await.map_err(StartError::Ledger)?;
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
-        let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitators.simulated(), Arc::clone(&events), Arc::clone(&sales));
-        let finisher = Arc::new(finisher);
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), facilitators.simulated(), Arc::clone(&events), Arc::clone(&sales)));
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.assets().collect());
         let payouts = Arc::new(payouts);
         let refunds = Arc::new(Refunds::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&sales)));
