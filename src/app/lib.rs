@@ -98,8 +98,7 @@ impl App {
         Self::start_private(settings, base_url, DevelopmentUpstreams::default()).await
     }
 
-    /// Starts the private host of a folder, whose tools may also ask upstreams under development. No setting names
-    /// them, so a host that is served has none.
+    /// Starts the private host of a folder, whose tools may also ask servers under development. No setting allows this.
     #[boxed]
     pub async fn start_private(settings: &Settings, base_url: String, upstreams: DevelopmentUpstreams) -> Result<Arc<Self>, StartError> {
         let home = &settings.home;
@@ -159,7 +158,8 @@ impl App {
         ledger::open(&*store, &clock).await.map_err(StartError::Ledger)?;
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
-        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), facilitators.simulated(), Arc::clone(&events), Arc::clone(&sales)));
+        let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitators.simulated(), Arc::clone(&events), Arc::clone(&sales));
+        let finisher = Arc::new(finisher);
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.assets().collect());
         let payouts = Arc::new(payouts);
         let refunds = Arc::new(Refunds::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&sales)));
