@@ -103,7 +103,7 @@ pub(super) struct Rendered {
 
 /// Maximum length of a text whose code is highlighted, in bytes. The marks would make a longer page
 /// heavy.
-const MAX_HIGHLIGHTED: usize = 40 << 10;
+const MAX_HIGHLIGHTED: usize = 48 << 10;
 
 /// Renders Markdown as part of a page: raw HTML is removed, code is highlighted and gets copy
 /// buttons, sections get ids, and quotes that begin with a bold word are callouts.

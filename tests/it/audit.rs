@@ -155,7 +155,7 @@ async fn an_action_whose_caller_hangs_up_continues_and_has_an_outcome() {
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused_and_entered() {
     let host = Host::start().await;
-    let body = js("a-tool", 0.0, &"x".repeat(5 << 20));
+    let body = js("a-tool", 0.0, &"x".repeat(10 << 20));
     host.manage(Method::POST, "/ai/endpoints/create", &body).await.fails(413, "body_too_large", "caller");
     let entry = entries(&host, "").await.remove(0);
     assert_eq!((&entry["outcome"]["status"], &entry["fields"]), (&json!(413), &json!([])));

@@ -174,7 +174,7 @@ async fn bodies_that_lie_stop_or_wait_leave_nothing() {
     leaves.send([b"100000\r\n", &bytes(MIB)[..], b"\r\n"].concat()).await;
     drop(leaves);
     nothing_is_held(&host).await;
-    let spool = std::fs::read_dir(host.folder().join("spool")).unwrap().count();
+    let spool = std::fs::read_dir(host.folder().join("data/spool")).unwrap().count();
     assert_eq!(spool, 0, "files of bodies have no names");
 }
 
@@ -232,8 +232,13 @@ async fn long_bodies_wait_on_disk_and_not_in_memory() {
     host.publish(&tool).await;
     send(&host, "application/octet-stream", "warm", None).await.is(200);
     let (before, sent) = (host.resident(), bytes(LEN));
-    let answers = join_all((0..16).map(|_| send(&host, "application/octet-stream", sent.clone(), None))).await;
-    assert!(answers.into_iter().all(|answer| answer.is(200).json() == json!(LEN)));
+    let whole = |_| async {
+        // On a busy machine, not all of them find a worker in time.
+        let read = || async { Some(send(&host, "application/octet-stream", sent.clone(), None).await).filter(|answer| answer.status != 503) };
+        eventually("the body is read", 4 * SECONDS, read).await.is(200).json()
+    };
+    let read = join_all((0..16).map(whole)).await;
+    assert_eq!(read, vec![json!(LEN); 16]);
     let grown = host.resident().saturating_sub(before);
     let whole = send(&host, "application/octet-stream", bytes(100 * MIB), None).await.is(200).json();
     assert_eq!(whole, json!(100 * MIB), "the ceiling of `bodyBytes`");

@@ -15,6 +15,8 @@ const MAX_TOOLS: usize = 100;
 /// Maximum characters of a tool's title and of its description.
 const TITLE: usize = 60;
 const ABOUT: usize = 80;
+/// The section of pages that no agent needs. They are in the list of all documents.
+const OPERATORS: &str = "Operators";
 /// Tools on a page of `/llms-tools.txt`.
 const PAGE: usize = 200;
 
@@ -41,7 +43,7 @@ The same tools are at `{base}/ai/mcp` (MCP, Streamable HTTP), where `search_tool
     );
     let (mut group, mut section) = ("", "");
     for page in &http.documents.pages {
-        let Some(shelf) = page.shelf else { continue };
+        let Some(shelf) = page.shelf.filter(|shelf| shelf.section != OPERATORS) else { continue };
         if (group, section) != (&*shelf.group, &*shelf.section) {
             (group, section) = (&shelf.group, &shelf.section);
             let heading = if section.is_empty() { group.to_owned() } else { format!("{group}: {section}") };

@@ -287,7 +287,7 @@ export default (req: ToolRequest<{ text: string }>) => {
     fs::write(folder.join("handler.ts"), handler).unwrap();
     fs::write(folder.join("cases.jsonc"), r#"[{"name": "compiles", "input": {"text": "a"}, "output": {"text": "16 large Small A?A?"}}, {"name": "throws", "input": {"text": "boom"}, "output": 1}]"#).unwrap();
     let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(1);
-    assert!(ran.stderr.contains("handler.ts:11:40  ✗ \"throws\"") && ran.stderr.contains("cases   1/2"), "{ran:?}");
+    assert!(ran.stdout.contains("handler.ts:11:40  ✗ \"throws\"") && ran.stdout.contains("cases   1/2"), "{ran:?}");
 }
 
 /// Each of them references `Function` or `eval` when it loads, but does not call it.

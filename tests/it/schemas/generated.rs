@@ -155,7 +155,7 @@ async fn defaults_change_no_payment_and_apply_to_every_way_of_calling() {
     let again = host.call_paid("paged", &json!({}), &payment).await.is(200);
     assert_eq!((&again.body, again.receipt_id()), (&first.body, first.receipt_id()));
     host.change("paged", &json!({ "priceUsd": 0 })).await;
-    assert_eq!(host.get("/tools/paged?sort=").await.is(200).json(), filled);
+    assert_eq!(host.get("/tools/paged").await.is(200).json(), filled);
     assert_eq!(host.get("/tools/paged?limit=3").await.is(200).json(), json!({ "limit": 3, "sort": null }));
     let answer = host.mcp().call("paged", json!({ "limit": 4 }), json!({})).await;
     assert_eq!(answer["structuredContent"], json!({ "limit": 4, "sort": null }));

@@ -166,8 +166,7 @@ fn nothing_is_charged_after_the_answer() {
          const late = () => ctx.charge('0.09').then(() => ctx.log.info('charged'), (error) => ctx.log.info(error.code)).then(settle);
          return { toJSON() { Promise.resolve().then(late); return 1; } };",
     );
-    worker.json(&Value::Null);
-    assert_eq!(answer(&worker), json!(1));
+    assert_eq!(worker.json(&Value::Null), json!(1));
     assert_eq!(logged(&worker), ["call_ended"]);
     assert!(!worker.ops.iter().any(|op| matches!(op, OpRequest::Charge { .. })), "{:?}", worker.ops);
 }
