@@ -1,5 +1,4 @@
-//! Metrics that are counted where events happen, with atomics, so that no thread waits for them. Gauges are read on
-//! request and are not kept here.
+//! Metrics that are counted where events happen, with atomics. Gauges are read on request and are not kept here.
 
 use std::{
     sync::{

@@ -10,10 +10,8 @@ use crate::pattern::decoded;
 
 /// Maximum schemas and levels of a value between the root and a default. Further defaults are not filled.
 const MAX_DEPTH: usize = 96;
-
 /// Maximum levels of a value that decide about an alternative of a union.
 const MAX_COMPARED: usize = 8;
-
 /// Keywords whose values are not schemas.
 const VALUES: &[&str] = &["const", "enum", "default", "examples", "example"];
 

@@ -171,14 +171,15 @@ fn array_buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Loca
 }
 
 /// Returns whether native code can go on, with an output of `bytes` so far. Stops the call if the
-/// buffer limit does not permit that output.
+/// buffer limit does not permit that output. Buffers that exist do not count here, because garbage is
+/// among them: [`array_buffer`] adds the output to them, and collects it.
 pub(crate) fn permits(bytes: usize) -> bool {
     let Some(memory) = MEMORY.get() else { return true };
     if memory.budget.get().is_some_and(|budget| budget.stopped()) {
         return false;
     }
     let limit = memory.buffer_limit.load(Ordering::Relaxed);
-    let is_permitted = memory.buffers.load(Ordering::Relaxed).saturating_add(bytes) <= limit;
+    let is_permitted = bytes <= limit;
     if !is_permitted {
         memory.stop(limit);
     }
