@@ -139,7 +139,7 @@ fn smuggled_placeholders_are_refused_or_useless() {
     let (start, end) = key.split_at(30);
     let split = headers(&[("x-start", start), ("x-end", end)]);
     assert_eq!(placeholders.fill(&to(&at), &split, None).unwrap().headers, split);
-    // Of another call.
+    // A placeholder of another call.
     let other = [secret("KEY", VALUE, &["*.example.com"], &all)];
     assert_eq!(header(&other, "https://a.example.com/", &format!("Bearer {key}")), Err(SubstituteError::Stale));
     assert_eq!(header(&other, &format!("https://a.example.com/?k={key}"), "x"), Err(SubstituteError::Stale));
