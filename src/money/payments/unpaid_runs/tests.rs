@@ -426,8 +426,9 @@ async fn without_limits_nobody_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn remembered_payers_addresses_and_tools_are_bounded() {
-    let throttle = throttle(2, 2, 2);
-    ["one", "two"].into_iter().for_each(|tool| fail(&throttle, from("worst", tool, 1)));
+    let throttle = throttle(3, 3, 3);
+    // All others have two.
+    ["one", "two", "three"].into_iter().for_each(|tool| fail(&throttle, from("worst", tool, 1)));
     for n in 0..MAX_KEYS + MAX_KEYS / 4 {
         let [_, b, c, d] = u32::try_from(n).unwrap().to_be_bytes();
         for address in
