@@ -378,21 +378,24 @@
     return plain;
   }
 
-  /** Returns the fields of a JWK as JSON. Only texts are serialized, so that no `toJSON` is called. */
+  /**
+   * Returns the fields of a JWK as JSON. Only texts are serialized, so that no `toJSON` is called. Without templates:
+   * QuickJS makes them with `String.prototype.concat`, which a handler can replace.
+   */
   function jwkText(jwk) {
     let text = "";
     const names = ObjectKeys(jwk);
     for (let i = 0; i < names.length; i++) {
       const value = jwk[names[i]];
-      text += `${i === 0 ? "{" : ","}${JSONStringify(names[i])}:`;
+      text += (i === 0 ? "{" : ",") + JSONStringify(names[i]) + ":";
       if (typeof value !== "object") text += JSONStringify(value);
       else {
         text += "[";
-        for (let k = 0; k < value.length; k++) text += `${k === 0 ? "" : ","}${JSONStringify(value[k])}`;
+        for (let k = 0; k < value.length; k++) text += (k === 0 ? "" : ",") + JSONStringify(value[k]);
         text += "]";
       }
     }
-    return `${text}}`;
+    return text + "}";
   }
 
   /** Returns the bits of a key that is derived or generated for an algorithm, or null for any number. */

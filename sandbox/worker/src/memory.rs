@@ -164,9 +164,10 @@ fn array_buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Loca
         scope.low_memory_notification();
     }
     let (length, pointer) = (bytes.len(), Box::into_raw(bytes.into_boxed_slice()));
+    // Data for the deleter makes QuickJS copy the bytes. Otherwise its `transfer` would give our pointer to its own allocator.
     // SAFETY: nobody else has the pointer, and `release_bytes` frees it once, whatever the engine does
     // with it.
-    let store = unsafe { ArrayBuffer::new_backing_store_from_ptr(pointer.cast(), length, release_bytes, ptr::null_mut()) };
+    let store = unsafe { ArrayBuffer::new_backing_store_from_ptr(pointer.cast(), length, release_bytes, pointer.cast()) };
     Some(ArrayBuffer::with_backing_store(scope, &store.make_shared()))
 }
 

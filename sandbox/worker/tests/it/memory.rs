@@ -118,3 +118,17 @@ fn idle_worker_collects_its_garbage() {
     };
     assert!((0..20).any(is_collected));
 }
+
+/// Regression: QuickJS gave bytes of the host's allocator to its own one.
+#[test]
+fn bytes_of_an_op_can_be_transferred_and_resized() {
+    let mut worker = Worker::handler(
+        "const text = 'x'.repeat(100_000), kept = [];
+         for (let i = 0; i < 50; i++) {
+           const { buffer } = new TextEncoder().encode(text), moved = buffer.transfer(), longer = moved.transfer(200_000);
+           kept.push(new TextDecoder().decode(new Uint8Array(longer, 0, 100_000)) === text && buffer.detached && moved.detached);
+         }
+         return kept.every(Boolean);",
+    );
+    assert_eq!(worker.json(&Value::Null), json!(true));
+}
