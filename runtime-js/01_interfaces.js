@@ -209,7 +209,7 @@
   }
 
   /** Converts a value to a string. Throws a TypeError for a symbol. */
-  const domString = (value) => `${value}`;
+  const domString = (value) => (typeof value === "string" ? value : `${value}`);
 
   /** Converts a value to a string without lone surrogates: each becomes U+FFFD. */
   const usvString = (value) => StringPrototypeToWellFormed(`${value}`);
