@@ -234,7 +234,8 @@ async fn long_bodies_wait_on_disk_and_not_in_memory() {
     let (before, sent) = (host.resident(), bytes(LEN));
     let whole = |_| async {
         // On a busy machine, not all of them find a worker in time.
-        let read = || async { Some(send(&host, "application/octet-stream", sent.clone(), None).await).filter(|answer| answer.status != 503) };
+        let read =
+            || async { Some(send(&host, "application/octet-stream", sent.clone(), None).await).filter(|answer| answer.status != 503) };
         eventually("the body is read", 4 * SECONDS, read).await.is(200).json()
     };
     let read = join_all((0..16).map(whole)).await;
