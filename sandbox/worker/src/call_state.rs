@@ -10,6 +10,9 @@ use tollhouse_protocol::{
 
 use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue};
 
+/// The message of an exception of QuickJS whose allocation alone exceeds the heap limit. V8 ends the call there.
+const QUICKJS_OUT_OF_MEMORY: &str = "InternalError: out of memory";
+
 /// State of the running call, and of the load before the first one.
 #[derive(Debug)]
 pub(crate) struct CallState {
@@ -127,6 +130,9 @@ impl CallState {
     pub(crate) fn end(&mut self, mut outcome: Outcome) {
         if self.outcome.is_some() || self.answered {
             return;
+        }
+        if cfg!(feature = "quickjs") && matches!(&outcome, Outcome::Threw(thrown) if thrown.message == QUICKJS_OUT_OF_MEMORY) {
+            outcome = Outcome::Stopped(StopReason::Memory { limit_bytes: self.limits.heap_bytes });
         }
         if let Outcome::Threw(thrown) = &mut outcome {
             cut(&mut thrown.message, self.limits.error_bytes);
