@@ -99,6 +99,7 @@ impl NewCall {
             resource_url: self.quoted.terms.resource(self.entry_method).into_owned(),
             request_hash,
             result_hash: ran.map(|ran| ran.result_hash.clone()).unwrap_or_default(),
+            streamed: false,
             settle: if ran.is_some() { SettleTime::After } else { SettleTime::Before },
             started_at: self.started,
             issued_at: at,

@@ -235,6 +235,7 @@ fn draft() -> Vec<u8> {
         resource_url: terms().resource_url,
         request_hash: REQUEST.to_owned(),
         result_hash: receipt::bytes_hash(ANSWER),
+        streamed: false,
         settle: SettleTime::After,
         started_at: NOW,
         issued_at: NOW,
