@@ -9,8 +9,8 @@
 mod tests;
 
 use tollhouse_protocol::{
-    Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ProgressMessage, ReplyBody, Side, Spent, StopReason, Thrown, ToHost,
-    ToolReply, Work, limits::STACK_BYTES,
+    Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ProgressMessage, Side, Spent, StopReason, Thrown, ToHost, ToolReply, Work,
+    limits::STACK_BYTES,
 };
 
 /// Excess of a count over its limit that is not a breach yet, because host and worker count at
@@ -227,7 +227,7 @@ impl CallLedger {
     }
 
     fn check_reply(&self, reply: ToolReply) -> Result<ToolReply, Breach> {
-        let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
+        let body = reply.body.bytes();
         let headers: usize = reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         if body.len() as u64 > self.limits.output_bytes || headers as u64 > HEADER_BYTES {
             return Err(Breach::Limit(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));

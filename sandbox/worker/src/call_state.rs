@@ -113,7 +113,7 @@ impl CallState {
 
     /// Ends the call with the handler's answer.
     pub(crate) fn reply(&mut self, reply: ToolReply) {
-        let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
+        let body = reply.body.bytes();
         let headers: usize = reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         if (body.len() + headers) as u64 > self.limits.output_bytes {
             return self.end(Outcome::Stopped(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use tollhouse_protocol::{JailReport, LogLevel};
+use tollhouse_protocol::{JailReport, LogLevel, ReplyBody};
 
 use super::*;
 

@@ -136,6 +136,7 @@ fn begin() -> StartMessage {
         call: "call_1".into(),
         work: Work::Handle,
         announced: false,
+        streams: false,
         head,
         body,
         body_bytes: None,
