@@ -222,13 +222,12 @@ impl App {
         let write_behind = WriteBehind::start(Arc::clone(&store), parts);
         let keys_of = Arc::clone(&secrets);
         let keys = Box::new(move || keys_of.derived("quotes").into_iter().map(QuoteKey::new).collect());
-        let quotes = Arc::new(Quotes::new(keys, settings.money.quote, clock.clone()));
         let shares = CpuShares::new(settings.http.address_cpu_percent);
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             payments: Arc::clone(&payments),
             builders: Arc::clone(&builders),
-            quotes,
+            quotes: Arc::new(Quotes::new(keys, settings.money.quote, clock.clone())),
             runner,
             write_behind: Arc::clone(&write_behind),
             fee: settings.money.fee,
@@ -237,6 +236,7 @@ impl App {
             code: |error| Code::of_call(error).row().name,
             replica: Arc::clone(&replica),
             joins: settings.http.joins,
+            streams: settings.http.streams,
         });
         let registration = Arc::new(registration_terms(settings.account.registration_price, &base_url));
         let desk = QuoteDesk::new(DeskParts {

@@ -25,6 +25,7 @@ use super::{
     new_call::NewCall,
     request::{CalledBy, RequestHead},
     run::{HandlerResult, Task},
+    stream::AnswerSink,
 };
 
 pub(super) struct PaidBy<'a> {
@@ -38,6 +39,13 @@ pub(super) struct PaidBy<'a> {
 impl<'a> From<&'a Admission> for PaidBy<'a> {
     fn from(admission: &'a Admission) -> Self {
         Self { payment: admission.id(), payer: admission.payer(), admission: Some(admission) }
+    }
+}
+
+impl<'a> PaidBy<'a> {
+    /// Constructs the payment of a call that its caller cannot cancel.
+    pub(super) fn uncancelable(payment: &'a PaymentId, admission: &Admission) -> Self {
+        Self { payment, payer: admission.payer(), admission: None }
     }
 }
 
@@ -60,6 +68,17 @@ pub struct DryRun {
 impl Calls {
     /// Runs the handler, or the host's own code.
     pub(super) async fn run(&self, task: &NewCall, input: input::Parsed, paid: Option<PaidBy<'_>>) -> Result<HandlerResult, CallError> {
+        self.run_with(task, input, paid, None).await
+    }
+
+    /// Runs the handler, which can stream its answer to `stream`.
+    pub(super) async fn run_with(
+        &self,
+        task: &NewCall,
+        input: input::Parsed,
+        paid: Option<PaidBy<'_>>,
+        stream: Option<&Arc<AnswerSink>>,
+    ) -> Result<HandlerResult, CallError> {
         let before = task.turn.total();
         let running = self.parts.runner.run(Task {
             live: &task.live,
@@ -74,6 +93,7 @@ impl Calls {
             payment: paid.as_ref().map(|paid| paid.payment),
             now: task.started,
             progress: task.progress.as_ref(),
+            stream,
             scratch: None,
             charge: &task.charge,
             turn: &task.turn,
@@ -148,6 +168,7 @@ impl Calls {
             payment: None,
             now: self.parts.clock.now(),
             progress: None,
+            stream: None,
             scratch: Some(&scratch),
             charge: &charge,
             turn,

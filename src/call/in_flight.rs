@@ -123,6 +123,10 @@ impl InFlight {
                 // The call may have completed after all.
                 return match ended.clone() {
                     Some(Err(error)) if is_abandoned && matches!(*error, CallError::Cancelled) => JoinEnd::Abandoned,
+                    // It was streamed to its own caller.
+                    Some(Ok(ended)) if ended.answer.is_unkept() => {
+                        JoinEnd::failed(CallError::Refused(Refusal::AnswerExpired(payment.clone())))
+                    }
                     Some(ended) => JoinEnd::Shared(ended),
                     None => JoinEnd::failed(CallError::Internal),
                 };
@@ -169,6 +173,9 @@ async fn look_up(calls: Arc<Lock<HashMap<PaymentId, JoinableCall>>>, payments: A
             return LookupEnd::RunsHere;
         }
         match payments.ended(&payment).await {
+            Ok(HeldPaymentEnd::Answer(answer)) if answer.is_unkept() => {
+                return failed(CallError::Refused(Refusal::AnswerExpired(payment)));
+            }
             Ok(HeldPaymentEnd::Answer(answer)) => return LookupEnd::Joined(JoinEnd::Shared(Ok(CompletedCall::paid(payment, answer)))),
             Ok(HeldPaymentEnd::Lost) => return failed(CallError::Refused(Refusal::AnswerLost(payment))),
             Ok(HeldPaymentEnd::Without | HeldPaymentEnd::NotKept) => return failed(CallError::Joined(payment)),

@@ -25,6 +25,7 @@ use super::{
     history::{CallOutcome, CallRecord, Charge},
     request::{CalledBy, Progress, RequestHead},
     run::{HandlerResult, RunUsage},
+    stream::StreamSender,
     write_behind::Failed,
 };
 
@@ -38,6 +39,8 @@ pub(super) struct NewCall {
     pub(super) head: RequestHead,
     pub(super) from: IpAddr,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
+    /// Receives a streamed answer, if the caller takes one.
+    pub(super) stream: Option<StreamSender>,
     pub(super) cancel: CancellationToken,
     pub(super) started: Timestamp,
     /// The start on the monotonic clock, for measuring the duration.

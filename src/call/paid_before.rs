@@ -17,12 +17,12 @@ use tollhouse_telemetry::{Stage, enter};
 use super::{
     Calls,
     completed::{CompletedCall, SharedResult},
-    end_unused,
     error::{CallError, PaidCause, PaidFailure},
     execute::PaidBy,
     history::Charge,
     input,
     new_call::{FailureReason, NewCall},
+    settled_after::end_unused,
     write_behind::Failed,
 };
 
@@ -125,7 +125,7 @@ impl Calls {
     }
 
     /// Records that a charged call has no answer.
-    fn unanswered(&self, task: &NewCall, charged: Charge, cause: PaidCause, unanswered: Unanswered) -> CallError {
+    pub(super) fn unanswered(&self, task: &NewCall, charged: Charge, cause: PaidCause, unanswered: Unanswered) -> CallError {
         let reason = match &cause {
             PaidCause::Answered(_) => FailureReason::answered(),
             PaidCause::Error(error) => self.reason(error),

@@ -129,6 +129,7 @@ impl Calls {
             payment: None,
             now,
             progress: None,
+            stream: None,
             scratch: None,
             charge: &charge,
             turn: &turn,

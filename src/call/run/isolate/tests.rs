@@ -204,6 +204,7 @@ async fn worker_messages_reach_the_caller_the_owner_and_the_cpu_turn() {
         payment: None,
         now: Timestamp(0),
         progress: Some(&progress),
+        stream: None,
         scratch: None,
         charge: &Arc::default(),
         turn: &turn,

@@ -1,0 +1,286 @@
+//! Calls whose answer is streamed.
+//!
+//! ```text
+//! admit payment → check input → run … first chunk → settle, receipt → head → chunks … → keep the answer
+//! ```
+//!
+//! A fixed price is taken before the first byte, as for a tool that is charged before it runs. From then on the answer is
+//! owed until all of it was sent: if the tool breaks it off, or the host dies, the same payment runs the tool again. A
+//! metered price is settled at the end. Until its first chunk, the call is like any other.
+
+use std::{pin::pin, time::Duration};
+
+use bytes::Bytes;
+use tollhouse_money::{Admission, Delivery, OwedRun, ReceiptContext, ReceiptFinisher, StoredAnswer, receipt::PaymentKind};
+
+use super::{
+    Calls,
+    completed::CompletedCall,
+    error::{CallError, PaidCause},
+    execute::PaidBy,
+    history::Charge,
+    input,
+    new_call::{FailureReason, NewCall},
+    run::HandlerResult,
+    settled_after::end_unused,
+    stream::{AnswerSink, Opening, Sent, StreamEnd, StreamPlace, StreamSender},
+    write_behind::Failed,
+};
+
+/// When to retry if there is no place for another stream.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The payment of an answer that is being streamed.
+enum StreamFunds {
+    Free,
+    /// Settled at the end.
+    Metered(Admission),
+    /// Settled before the first byte.
+    Settled(OwedRun),
+}
+
+/// An answer that is being streamed.
+struct OpenStream {
+    status: u16,
+    headers: Vec<(String, String)>,
+    funds: StreamFunds,
+    end: StreamEnd,
+    _place: StreamPlace,
+}
+
+impl Calls {
+    /// Runs a tool for a caller who takes a streamed answer.
+    pub(super) async fn streamed(
+        &self,
+        task: NewCall,
+        input: input::Parsed,
+        hash: String,
+        mut admission: Option<Admission>,
+        caller: StreamSender,
+    ) -> Result<CompletedCall, CallError> {
+        let (sink, mut openings) = AnswerSink::new(self.parts.streams, task.live.endpoint.limits.stream_bytes);
+        let payment = admission.as_ref().map(|admission| admission.id().clone());
+        let paid = payment.as_ref().zip(admission.as_ref()).map(|(payment, admission)| PaidBy::uncancelable(payment, admission));
+        let (mut opened, mut caller) = (None, Some(caller));
+        let ran = {
+            let mut running = pin!(self.run_with(&task, input, paid, Some(&sink)));
+            loop {
+                let opening = tokio::select! {
+                    biased;
+                    ran = &mut running => break ran,
+                    Some(opening) = openings.recv() => opening,
+                };
+                let Some(caller) = caller.take() else { continue };
+                let mut open = pin!(self.open(&task, &hash, &mut admission, (opening, &sink, caller)));
+                // The run goes on while its payment is settled, which nothing interrupts.
+                let mut ended = None;
+                opened = Some(loop {
+                    tokio::select! {
+                        biased;
+                        opened = &mut open => break opened,
+                        ran = &mut running, if ended.is_none() => ended = Some(ran),
+                    }
+                });
+                if let Some(ran) = ended {
+                    break ran;
+                }
+            }
+        };
+        let sent = sink.finish();
+        match (opened, admission) {
+            (Some(Ok(open)), _) => self.end_stream(task, hash, open, sent, ran).await,
+            (Some(Err(error)), admission) => {
+                if let Some(admission) = admission {
+                    end_unused(admission, Some(&error)).await;
+                }
+                Err(error)
+            }
+            (None, admission) => {
+                let ran = sent.error.map_or(ran, Err);
+                match admission {
+                    Some(admission) => self.end_paid(task, hash, admission, ran).await,
+                    None => self.end_unpaid(&task, hash, ran).await,
+                }
+            }
+        }
+    }
+
+    /// Settles what must be settled before the first byte, and sends the head. Records why if that fails.
+    async fn open(
+        &self,
+        task: &NewCall,
+        hash: &str,
+        admission: &mut Option<Admission>,
+        (opening, sink, caller): (Opening, &AnswerSink, StreamSender),
+    ) -> Result<OpenStream, CallError> {
+        let Opening { status, headers, settled } = opening;
+        let place = self.streams.take(task.live.endpoint.owner.share(), task.from);
+        let place = place.ok_or(CallError::Busy { retry_after: RETRY }).inspect_err(|error| self.failed(task, error))?;
+        _ = task.status.set(status);
+        let is_charged = (200..300).contains(&status);
+        let payment = admission.as_ref().filter(|_| is_charged).map(|admission| admission.id().clone());
+        let mut head = StoredAnswer { status, headers: headers.clone(), ..StoredAnswer::default() };
+        if is_charged {
+            head.receipt_id = task.receipt.to_string();
+        }
+        let funds = match admission.take() {
+            None => StreamFunds::Free,
+            Some(admission) if !is_charged => {
+                end_unused(admission, None).await;
+                StreamFunds::Free
+            }
+            Some(admission) if task.quoted.terms.metered => StreamFunds::Metered(admission),
+            Some(admission) => {
+                let mut closing = self.closing(task, hash.to_owned(), None);
+                closing.receipt.streamed = true;
+                let settled = self.parts.payments.settle_before(admission, &ReceiptFinisher::encode(&closing)).await;
+                let owed = settled.map_err(|error| self.record_unsettled(task, error))?;
+                (head.receipt_id, head.settlement) = (owed.receipt().to_owned(), owed.notice().cloned());
+                StreamFunds::Settled(owed)
+            }
+        };
+        let (end, answer) = sink.begin(head, payment);
+        // If the caller is gone, the first write fails.
+        _ = caller.send(answer);
+        _ = settled.send(());
+        Ok(OpenStream { status, headers, funds, end, _place: place })
+    }
+
+    async fn end_stream(
+        &self,
+        task: NewCall,
+        hash: String,
+        open: OpenStream,
+        sent: Sent,
+        ran: Result<HandlerResult, CallError>,
+    ) -> Result<CompletedCall, CallError> {
+        let OpenStream { status, headers, funds, end, .. } = open;
+        let Sent { kept, hash: sent_hash, error } = sent;
+        let error = error.or(ran.err());
+        let is_complete = error.is_none();
+        let answer = match kept.filter(|_| error.is_none()) {
+            Some(body) => StoredAnswer { status, headers, body, ..StoredAnswer::default() },
+            None => StoredAnswer::unkept(status),
+        };
+        let answer = (answer, if error.is_none() { sent_hash } else { String::new() });
+        let ended = match funds {
+            StreamFunds::Settled(owed) => match error {
+                Some(error) if !is_the_callers(&error) => {
+                    let cause = PaidCause::Error(Box::new(error));
+                    return Err(self.unanswered(&task, Charge::Yes, cause, owed.fail(true).await));
+                }
+                // A caller who does not read cannot turn the sale into another run.
+                ref error => self.deliver_stream(&task, owed, answer, error.as_ref()).await?,
+            },
+            StreamFunds::Metered(admission) => self.settle_metered(task, hash, admission, answer, error.as_ref()).await?,
+            StreamFunds::Free => {
+                let ended = self.end_free_stream(&task, hash, answer, error.as_ref()).await?;
+                match error {
+                    Some(error) => return Err(error),
+                    None => ended,
+                }
+            }
+        };
+        // For everybody else, the answer is the same whether or not all of it was sent.
+        if is_complete {
+            end.complete();
+        }
+        Ok(ended)
+    }
+
+    /// Ends a stream whose payment was settled before its first byte.
+    async fn deliver_stream(
+        &self,
+        task: &NewCall,
+        owed: OwedRun,
+        (answer, result_hash): (StoredAnswer, String),
+        error: Option<&CallError>,
+    ) -> Result<CompletedCall, CallError> {
+        let payment = owed.payment().clone();
+        let delivery = Delivery {
+            call: task.call.clone(),
+            owner: task.live.endpoint.owner.clone(),
+            version: task.live.endpoint.version.clone(),
+            result_hash,
+            repeated: false,
+            started_at: task.started,
+        };
+        let answer = match owed.deliver(answer, &delivery).await {
+            Ok(answer) => answer,
+            Err((error, reported)) => {
+                let cause = PaidCause::Error(Box::new(error.into()));
+                return Err(self.unanswered(task, Charge::Yes, cause, reported));
+            }
+        };
+        self.record(task, error.map(|error| self.reason(error)), Charge::Yes);
+        Ok(CompletedCall::paid(payment, answer))
+    }
+
+    /// Settles a metered stream with the charge that its handler has set. If the tool broke it off, that is at most what it
+    /// has charged explicitly.
+    async fn settle_metered(
+        &self,
+        mut task: NewCall,
+        hash: String,
+        mut admission: Admission,
+        (answer, result_hash): (StoredAnswer, String),
+        error: Option<&CallError>,
+    ) -> Result<CompletedCall, CallError> {
+        task.charge.close();
+        let is_unset = error.is_some_and(|error| !is_the_callers(error)) && task.charge.charged().is_none();
+        if is_unset || task.price().is_zero() {
+            match error {
+                Some(error) => end_unused(admission, Some(error)).await,
+                None => admission.unused().await,
+            }
+            task.payment = PaymentKind::Free;
+            return self.end_free_stream(&task, hash, (answer, result_hash), error).await;
+        }
+        let payment = admission.id().clone();
+        admission.charge(task.price());
+        let closing = self.closing_stream(&task, hash, result_hash);
+        let settled = self.parts.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
+        let answer = settled.map_err(|error| self.record_unsettled(&task, error))?;
+        let reason = error.map(|error| self.reason(error));
+        if let Some(reason) = &reason {
+            self.parts.write_behind.failed(Failed { paid: Some(true), ..task.failed(reason.code, self.parts.clock.now()) });
+        }
+        self.record(&task, reason, Charge::Yes);
+        Ok(CompletedCall::paid(payment, answer))
+    }
+
+    /// Ends a stream that nobody pays for.
+    async fn end_free_stream(
+        &self,
+        task: &NewCall,
+        hash: String,
+        (answer, result_hash): (StoredAnswer, String),
+        error: Option<&CallError>,
+    ) -> Result<CompletedCall, CallError> {
+        let success = (200..300).contains(&answer.status);
+        match error {
+            Some(error) => self.failed(task, error),
+            None if success => {
+                let closing = self.closing_stream(task, hash, result_hash);
+                let written = self.parts.write_behind.succeeded(closing).await.map_err(CallError::Store);
+                written.inspect_err(|error| self.failed(task, error))?;
+                self.record(task, None, Charge::No);
+            }
+            None => self.record_failed_call(task, FailureReason::answered()),
+        }
+        Ok(CompletedCall { answer: answer.into(), payment: None, success, first: false })
+    }
+
+    /// Builds the data of the last commit of a stream that is settled at its end.
+    fn closing_stream(&self, task: &NewCall, hash: String, result_hash: String) -> ReceiptContext {
+        let nothing = HandlerResult { status: 200, headers: vec![], body: Bytes::new(), result_hash, success: true };
+        let mut closing = self.closing(task, hash, Some(&nothing));
+        closing.receipt.streamed = true;
+        closing
+    }
+}
+
+/// Returns whether a stream ended because its caller did not read it.
+fn is_the_callers(error: &CallError) -> bool {
+    matches!(error, CallError::Cancelled | CallError::StreamUnread(_))
+}
