@@ -2,6 +2,7 @@ mod background;
 mod ends;
 mod in_flight;
 mod quantum;
+mod streams;
 
 use std::{
     io,
