@@ -30,6 +30,7 @@ mod retention;
 mod routes;
 mod sales;
 mod simulated;
+mod streamed;
 mod unpaid;
 mod unresolved;
 mod upfront;
