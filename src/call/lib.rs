@@ -55,7 +55,7 @@ use tollhouse_base::{
 };
 use tollhouse_capability::MeteredCharge;
 use tollhouse_catalog::{Catalog, LiveEndpoint};
-use tollhouse_money::SeenPayment;
+use tollhouse_money::{SeenPayment, refund::Refunds};
 use tollhouse_replica::Replica;
 use tollhouse_store::StoreError;
 use tollhouse_telemetry as telemetry;
@@ -131,6 +131,8 @@ pub struct CallParts {
     pub replica: Arc<Replica>,
     /// Limits on requests that wait for running calls of their payments.
     pub joins: JoinLimits,
+    /// Refunds streams that their tools have broken off.
+    pub refunds: Arc<Refunds>,
     /// Limits on streamed answers.
     pub streams: StreamSettings,
 }

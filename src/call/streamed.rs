@@ -11,7 +11,9 @@
 use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
-use tollhouse_money::{Admission, Delivery, OwedRun, ReceiptContext, ReceiptFinisher, StoredAnswer, receipt::PaymentKind};
+use tollhouse_money::{
+    Admission, Delivery, OwedRun, ReceiptContext, ReceiptFinisher, StoredAnswer, receipt::PaymentKind, refund::RefundRequest,
+};
 
 use super::{
     Calls,
@@ -36,7 +38,7 @@ enum StreamFunds {
     /// Settled at the end.
     Metered(Admission),
     /// Settled before the first byte.
-    Settled(OwedRun),
+    Settled(Box<OwedRun>),
 }
 
 /// An answer that is being streamed.
@@ -136,7 +138,7 @@ impl Calls {
                 let settled = self.parts.payments.settle_before(admission, &ReceiptFinisher::encode(&closing)).await;
                 let owed = settled.map_err(|error| self.record_unsettled(task, error))?;
                 (head.receipt_id, head.settlement) = (owed.receipt().to_owned(), owed.notice().cloned());
-                StreamFunds::Settled(owed)
+                StreamFunds::Settled(Box::new(owed))
             }
         };
         let (end, answer) = sink.begin(head, payment);
@@ -166,11 +168,12 @@ impl Calls {
         let ended = match funds {
             StreamFunds::Settled(owed) => match error {
                 Some(error) if !is_the_callers(&error) => {
-                    let cause = PaidCause::Error(Box::new(error));
-                    return Err(self.unanswered(&task, Charge::Yes, cause, owed.fail(true).await));
+                    let (cause, unanswered) = (PaidCause::Error(Box::new(error)), owed.fail(true).await);
+                    self.refund(&task).await;
+                    return Err(self.unanswered(&task, Charge::Yes, cause, unanswered));
                 }
                 // A caller who does not read cannot turn the sale into another run.
-                ref error => self.deliver_stream(&task, owed, answer, error.as_ref()).await?,
+                ref error => self.deliver_stream(&task, *owed, answer, error.as_ref()).await?,
             },
             StreamFunds::Metered(admission) => self.settle_metered(task, hash, admission, answer, error.as_ref()).await?,
             StreamFunds::Free => {
@@ -246,7 +249,23 @@ impl Calls {
             self.parts.write_behind.failed(Failed { paid: Some(true), ..task.failed(reason.code, self.parts.clock.now()) });
         }
         self.record(&task, reason, Charge::Yes);
+        if error.is_some_and(|error| !is_the_callers(error)) {
+            self.refund(&task).await;
+        }
         Ok(CompletedCall::paid(payment, answer))
+    }
+
+    /// Refunds a stream that its tool has broken off, if the tool's owner wants that. A payment on a network cannot be sent
+    /// back without an admin.
+    async fn refund(&self, task: &NewCall) {
+        if !task.live.endpoint.refund_broken_streams || task.payment != PaymentKind::Credit {
+            return;
+        }
+        let reason = Some("the tool broke its streamed answer off".to_owned());
+        let request = RefundRequest { receipt: task.receipt.clone(), amount: None, transaction: None, reason };
+        if let Err(error) = self.parts.refunds.issue(&request, None).await {
+            tracing::warn!(receipt.id = %task.receipt, %error, "a broken stream was not refunded");
+        }
     }
 
     /// Ends a stream that nobody pays for.

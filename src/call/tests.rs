@@ -234,6 +234,7 @@ impl Fixture {
             },
             replica,
             joins: LIMITS,
+            refunds: Arc::new(Refunds::new(Arc::clone(&any), clock.clone(), Arc::clone(&events), Arc::clone(&sales))),
             streams: STREAMS,
         });
         let receipts = Receipts::new(Arc::clone(&write_behind), free, any, signer);

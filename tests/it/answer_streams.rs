@@ -181,6 +181,25 @@ async fn broken_stream_is_seen_and_the_same_payment_runs_again() {
 }
 
 #[tokio::test]
+async fn broken_stream_is_refunded_to_its_credit_if_the_owner_wants_that() {
+    let host = host().await;
+    host.change("words", &json!({ "refundBrokenStreams": true })).await;
+    let credit = host.mint(1.0).await;
+    go(&host, "a", 1).await;
+    let input = json!({ "fails": 9 });
+    let request = || {
+        host.request(Method::POST, "/tools/words").header("x-developer-credit", &credit).header("idempotency-key", "a-key-of-the-client")
+    };
+    let mut response = request().json(&input).send().await.unwrap();
+    let id = header(&response, "x-receipt-id");
+    assert_eq!((next(&mut response).await, next(&mut response).await), (line("0\n"), Err(())));
+    eventually("it is refunded", TIMEOUT, async || (host.credit_balance(&credit).await == FUNDS).then_some(())).await;
+    let refunds = host.get(&format!("/ai/receipts/{id}")).await.is(200).json()["refunds"].clone();
+    assert_eq!(refunds.as_array().unwrap().len(), 1);
+    refused(&host.send(request().json(&input)).await, 410, "no_more_runs");
+}
+
+#[tokio::test]
 async fn handler_that_fails_or_answers_an_error_costs_nothing() {
     let host = host().await;
     let payer = Payer::funded(&host, 1.0).await;
