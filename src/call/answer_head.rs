@@ -7,7 +7,7 @@ const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-di
 
 /// Maximum size of these headers' names and values together, in bytes. Many clients and proxies read at most twice as
 /// much for all headers.
-const REPLY_HEADER_BYTES: usize = 8 << 10;
+pub(super) const REPLY_HEADER_BYTES: usize = 8 << 10;
 
 /// Default media type of an answer in bytes.
 pub(super) const BYTES: &str = "application/octet-stream";
@@ -20,8 +20,7 @@ pub(super) fn check_status(status: u16) -> Result<(), CallError> {
     }
 }
 
-/// Returns the headers of an answer. Values of the same name are joined, as HTTP allows. Of several content types, only the
-/// last one counts.
+/// Returns the headers of an answer that its handler may set, or why no answer can have them.
 pub(super) fn checked_headers(status: u16, given: Vec<(String, String)>) -> Result<Vec<(String, String)>, CallError> {
     let headers = reply_headers(given);
     if (300..400).contains(&status) && headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("location")) {
@@ -45,7 +44,9 @@ fn redirect_message(status: u16) -> String {
     )
 }
 
-fn reply_headers(given: Vec<(String, String)>) -> Vec<(String, String)> {
+/// Returns the headers of an answer. Values of the same name are joined, as HTTP allows. Of several content types, only the
+/// last one counts.
+pub(super) fn reply_headers(given: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = vec![];
     for (name, value) in given.into_iter().filter(|(name, value)| may_set(name, value)) {
         match headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {

@@ -30,7 +30,7 @@ use tollhouse_protocol::{OpFailure, StopReason};
 
 use super::{
     answer_head::{BYTES, check_status, checked_headers},
-    content::content_type,
+    content::{bodiless, content_type},
     error::CallError,
 };
 
@@ -200,6 +200,9 @@ impl AnswerSink {
     fn checked(head: StreamHead) -> Result<(u16, Vec<(String, String)>), CallError> {
         let StreamHead { status, headers } = head;
         check_status(status)?;
+        if bodiless(status) {
+            return Err(CallError::Misbehaved(format!("an answer with status {status} has no body, so it cannot be streamed")));
+        }
         let mut headers = checked_headers(status, headers)?;
         if content_type(&headers).is_none() {
             headers.push(("content-type".to_owned(), BYTES.to_owned()));

@@ -85,6 +85,7 @@ async fn head_that_no_answer_can_have_is_refused_before_anything_is_settled() {
     let (sink, mut openings) = AnswerSink::new(SETTINGS, 100);
     let head = |status: u16, name: &str| StreamHead { status, headers: vec![(name.to_owned(), "a".repeat(9 << 10))] };
     assert!(sink.open(head(402, "x"), chunk("a")).await.is_err());
+    assert!(sink.open(head(204, "x"), chunk("a")).await.is_err());
     assert!(sink.open(head(200, "link"), chunk("a")).await.is_err());
     assert!(openings.try_recv().is_err());
     assert!(matches!(sink.finish().error, Some(CallError::Misbehaved(reason)) if reason.contains("402")), "the first reason counts");

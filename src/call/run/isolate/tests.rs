@@ -13,6 +13,7 @@ use tollhouse_tool::MicroUsd;
 use super::*;
 use crate::{
     Input,
+    answer_head::{REPLY_HEADER_BYTES, reply_headers},
     run::sandboxed::HOST_WORK,
     tests::{Fixture, head},
 };
