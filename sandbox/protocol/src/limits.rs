@@ -149,6 +149,7 @@ mod tests {
     #[test]
     fn contract_of_handlers_names_the_limits_in_force() {
         let limits = Limits::default();
+        assert_eq!(STREAM_CHUNKS, 100_000);
         for sentence in [
             format!("Default: {LIST_DEFAULT}. Higher values than {LIST_LIMIT} count as {LIST_LIMIT}."),
             format!("A key is at most {} bytes, a value at most {} KiB", limits.kv_key_bytes, limits.kv_value_bytes / KIB),
@@ -158,6 +159,7 @@ mod tests {
             format!("At most {COMPRESSORS} streams of a call are compressed or decompressed at once"),
             format!("A multipart form has at most {FORM_PARTS} parts"),
             format!("It and a URL have at most {} KiB", URL_PATTERN_BYTES >> 10),
+            format!("A streamed answer has at most {} MiB (`streamBytes`) and 100,000 chunks", limits.stream_bytes / MIB),
             format!("The body of a request has at most {} MiB", REQUEST_BODY_BYTES as u64 / MIB),
         ] {
             assert!(CONTRACT.contains(&sentence), "tool.d.ts does not say: {sentence}");

@@ -97,6 +97,13 @@ fn the_handler_can_be_a_generator() {
 }
 
 #[test]
+fn a_generator_can_be_a_stream_of_events() {
+    let body = "const events = async function* () { yield 'data: one\\n\\n'; yield 'data: two\\n\\n'; };
+         return new Response(ReadableStream.from(events()).pipeThrough(new TextEncoderStream()), { headers: { 'content-type': 'text/event-stream' } });";
+    assert_eq!(streamed(body), ("text/event-stream".into(), vec!["data: one\n\n".into(), "data: two\n\n".into()]));
+}
+
+#[test]
 fn large_chunks_are_cut_and_arrive_whole() {
     let mut worker =
         streaming("const big = new Uint8Array(200_000).map((_, i) => i % 251); return (async function* () { yield big; yield big; })();");
