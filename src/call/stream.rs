@@ -235,7 +235,8 @@ impl AnswerSink {
 
     /// Notes why the host breaks the stream off. Only the first reason counts.
     fn fail(&self, error: CallError) -> OpFailure {
-        let failure = OpFailure::new("stream_ended", error.to_string());
+        let code = if matches!(error, CallError::Stopped(_)) { "quota_exceeded" } else { "stream_ended" };
+        let failure = OpFailure::new(code, error.to_string());
         _ = self.state.lock().error.get_or_insert(error);
         failure
     }

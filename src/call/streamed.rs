@@ -184,7 +184,7 @@ impl Calls {
                 }
             }
         };
-        // For everybody else, the answer is the same whether or not all of it was sent.
+        // Last, so that the receipt is complete when the caller sees the end.
         if is_complete {
             end.complete();
         }

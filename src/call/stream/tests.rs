@@ -59,7 +59,7 @@ async fn long_answer_is_not_kept_and_a_longer_one_is_stopped() {
     sink.write(chunk("12345678")).await.unwrap();
     sink.write(chunk("9")).await.unwrap();
     assert!(answer.chunks.next().await.unwrap().is_some());
-    assert_eq!(sink.write(chunk("0123")).await.unwrap_err().code, "stream_ended");
+    assert_eq!(sink.write(chunk("0123")).await.unwrap_err().code, "quota_exceeded");
     let sent = sink.finish();
     assert!(sent.kept.is_none());
     assert!(matches!(sent.error, Some(CallError::Stopped(StopReason::OutputSize { limit_bytes: 12 }))));
