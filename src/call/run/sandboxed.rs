@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -57,7 +57,8 @@ impl CallListener {
 
     /// Removes the values of the call's secrets from the parts of a streamed answer.
     fn redacted(&self, request: OpRequest) -> OpRequest {
-        match request {
+        let started = Instant::now();
+        let request = match request {
             OpRequest::StreamOpen { status, headers, first } => {
                 let redactor = self.ops.redactor();
                 let headers = headers.into_iter().map(|(name, value)| (name, redactor.redact(&value).into_owned())).collect();
@@ -65,8 +66,11 @@ impl CallListener {
                 OpRequest::StreamOpen { status, headers, first }
             }
             OpRequest::StreamWrite { chunk } => OpRequest::StreamWrite { chunk: self.pieces.lock().next(self.ops.redactor(), chunk) },
-            other => other,
-        }
+            other => return other,
+        };
+        // Long secrets make it slow.
+        self.turn.spent(started.elapsed());
+        request
     }
 
     /// Returns the end of a streamed answer, which was held back because a secret could begin there.
