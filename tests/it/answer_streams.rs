@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Host, HostBuilder, Payer, Payment, eventually, js};
+use crate::harness::{Answer, Host, HostBuilder, Payer, Payment, eventually, js, nginx::Place};
 
 const FUNDS: u64 = 1_000_000;
 const PRICE: u64 = 10_000;
@@ -303,6 +303,27 @@ async fn silent_stream_of_events_gets_comments() {
         rest.push_str(&text);
     }
     assert!(rest.ends_with("data: 1\n\n"), "{rest}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_stream_of_events_outlasts_the_timeout_of_a_proxy() {
+    let position = Place::take();
+    let host = started(Host::builder().flag("--base-url", &position.url).flag("--stream-heartbeat-ms", 200)).await;
+    host.change("words", &json!({ "priceUsd": 0 })).await;
+    let _nginx = position.serve(&host.url, "proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_read_timeout 1s;");
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = client.post(format!("{}/tools/words", position.url)).json(&json!({ "type": "text/event-stream" }));
+    let mut response = request.send().await.unwrap();
+    let mut text = String::new();
+    // These take longer than the proxy waits.
+    while text.matches(": keep-alive\n").count() < 8 {
+        text += &next(&mut response).await.unwrap().expect("the stream goes on");
+    }
+    go(&host, "a", 1).await;
+    while let Some(more) = next(&mut response).await.unwrap() {
+        text += &more;
+    }
+    assert!(text.starts_with("data: 0\n\n: keep-alive\n") && text.ends_with("data: 1\n\n"), "{text}");
 }
 
 #[tokio::test]
