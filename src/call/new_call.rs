@@ -18,7 +18,7 @@ use tollhouse_base::{
 use tollhouse_capability::MeteredCharge;
 use tollhouse_catalog::{LiveEndpoint, SPECIFIER};
 use tollhouse_money::{EntryMethod, PaymentId, QuotedTerms, ReceiptContext, receipt, sale::FeeBps};
-use tollhouse_tool::{MicroUsd, SettleTime};
+use tollhouse_tool::{EndpointCode, MicroUsd, SettleTime};
 
 use super::{
     error::{CallError, ERROR_STATUS},
@@ -66,6 +66,11 @@ impl NewCall {
         if let Some(progress) = &self.progress {
             _ = progress.try_send(Progress::Admitted(payment.clone()));
         }
+    }
+
+    /// Takes the receiver of a streamed answer, if the tool can stream.
+    pub(super) fn take_stream(&mut self) -> Option<StreamSender> {
+        self.stream.take().filter(|_| matches!(self.live.runs, EndpointCode::Js))
     }
 
     /// Returns the maximum price for the caller, which is required before the call runs.

@@ -18,7 +18,7 @@ use super::{
 impl Calls {
     pub(super) async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<CompletedCall, CallError> {
         task.input_bytes = input.bytes();
-        if let Some(caller) = task.stream.take() {
+        if let Some(caller) = task.take_stream() {
             return Box::pin(self.streamed(task, input, hash, None, caller)).await;
         }
         let ran = self.run(&task, input, None).await;
@@ -68,7 +68,7 @@ impl Calls {
         if task.quoted.terms.is_upfront() || (admission.has_moved() && !task.quoted.terms.metered) {
             return Box::pin(self.paid_before(task, checked, hash, admission)).await;
         }
-        if let Some(caller) = task.stream.take() {
+        if let Some(caller) = task.take_stream() {
             return Box::pin(self.streamed(task, checked, hash, Some(admission), caller)).await;
         }
         let ran = self.run(&task, checked, Some((&admission).into())).await;

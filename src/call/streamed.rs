@@ -116,8 +116,12 @@ impl Calls {
         (opening, sink, caller): (Opening, &AnswerSink, StreamSender),
     ) -> Result<OpenStream, CallError> {
         let Opening { status, headers, settled } = opening;
-        let place = self.streams.take(task.live.endpoint.owner.share(), task.from);
-        let place = place.ok_or(CallError::Busy { retry_after: RETRY }).inspect_err(|error| self.failed(task, error))?;
+        // A caller who is gone by now has got nothing, and is not charged.
+        let place = match caller.is_closed() {
+            true => Err(CallError::Cancelled),
+            false => self.streams.take(task.live.endpoint.owner.share(), task.from).ok_or(CallError::Busy { retry_after: RETRY }),
+        };
+        let place = place.inspect_err(|error| self.failed(task, error))?;
         _ = task.status.set(status);
         let is_charged = (200..300).contains(&status);
         let payment = admission.as_ref().filter(|_| is_charged).map(|admission| admission.id().clone());
