@@ -234,6 +234,7 @@ impl Calls {
         error: Option<&CallError>,
     ) -> Result<CompletedCall, CallError> {
         task.charge.close();
+        let payment = admission.id().clone();
         let is_unset = error.is_some_and(|error| !is_the_callers(error)) && task.charge.charged().is_none();
         if is_unset || task.price().is_zero() {
             match error {
@@ -241,9 +242,9 @@ impl Calls {
                 None => admission.unused().await,
             }
             task.payment = PaymentKind::Free;
-            return self.end_free_stream(&task, hash, (answer, result_hash), error).await;
+            let ended = self.end_free_stream(&task, hash, (answer, result_hash), error).await?;
+            return if error.is_some() { Err(CallError::Joined(payment)) } else { Ok(ended) };
         }
-        let payment = admission.id().clone();
         admission.charge(task.price());
         let closing = self.closing_stream(&task, hash, result_hash);
         let settled = self.parts.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
