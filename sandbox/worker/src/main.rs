@@ -33,6 +33,7 @@ mod op_queue;
 mod ops;
 mod pattern;
 mod pump;
+mod rejections;
 mod schema;
 mod scripts;
 mod stack;
