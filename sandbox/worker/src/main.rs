@@ -16,6 +16,7 @@ mod budget;
 mod call_state;
 mod clock;
 mod compressors;
+mod counted_alloc;
 mod crash_handler;
 mod decoders;
 mod defaults;
