@@ -344,17 +344,17 @@
     }
   }
 
-  /** Adds an attribute `on...` for each of these types to a target or to the prototype of targets. */
-  function defineHandlers(holder, types) {
+  /** Adds an attribute `on...` for each of these types to the prototype of targets, or to `target` alone. */
+  function defineHandlers(holder, types, target = undefined) {
     for (let i = 0; i < types.length; i++) {
       const type = types[i];
       const name = "on" + type;
       const accessor = {
         get [name]() {
-          return handlerOf(this ?? globalTarget, type);
+          return handlerOf(target ?? this, type);
         },
         set [name](handler) {
-          setHandler(this ?? globalTarget, type, handler);
+          setHandler(target ?? this, type, handler);
         },
       };
       const { get, set } = ReflectGetOwnPropertyDescriptor(accessor, name);
@@ -538,7 +538,7 @@
     // As without this prototype: some packages ask the tag which runtime they are in.
     parts.tag(prototype, "Object");
     ObjectSetPrototypeOf(global, prototype);
-    defineHandlers(global, ["error", "unhandledrejection", "rejectionhandled"]);
+    defineHandlers(global, ["error", "unhandledrejection", "rejectionhandled"], global);
   };
   /** Called with a function that returns whether the global object has listeners of a type. */
   parts.globalListenersChanged = () => {};

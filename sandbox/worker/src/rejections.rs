@@ -16,7 +16,7 @@ use crate::driver::Driver;
 const MAX_NOTED: usize = 4_096;
 
 thread_local! {
-    /// Of the isolate of this thread, because the engine passes no data of ours.
+    /// The rejections of this thread, because the engine passes no data of ours.
     static NOTED: RefCell<Noted> = const { RefCell::new(Noted { is_watching: false, rows: Vec::new(), is_full: false }) };
 }
 

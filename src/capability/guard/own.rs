@@ -86,7 +86,7 @@ impl OwnAddresses for OwnLookup {
             if found.iter().any(|address| self.own.addresses.contains(address)) {
                 return true;
             }
-            // What a name of this machine's network resolves to is refused anyway.
+            // A name of this machine's network resolves to addresses that are refused anyway.
             let Some(name) = self.own.name.as_ref().filter(|name| addresses::name_refusal(name).is_none()) else { return false };
             self.lookup.lookup(HOST, name.clone()).await.is_ok_and(|own| own.iter().any(|address| found.contains(address)))
         })
