@@ -70,10 +70,10 @@ impl SecretScope {
     pub(super) fn keeps_from_handler(&self) -> Option<String> {
         let (known, repeated) = match self.visibility {
             Visibility::Env => return None,
-            Visibility::Auth => ("Only requests with `auth` get".to_owned(), "`visibility` (`--auth`)".to_owned()),
+            Visibility::Auth => ("only requests with `auth` get".to_owned(), "`visibility` (`--auth`)".to_owned()),
             Visibility::Hosts => {
                 let flags: Vec<_> = self.hosts.iter().map(|host| format!("--host {host}")).collect();
-                ("Only hosts get".to_owned(), format!("`hosts` and `places` (`{}`)", flags.join(" ")))
+                ("only hosts get".to_owned(), format!("`hosts` and `places` (`{}`)", flags.join(" ")))
             }
         };
         Some(format!(
