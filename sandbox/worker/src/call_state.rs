@@ -9,7 +9,7 @@ use tollhouse_protocol::{
     limits::STACK_BYTES,
 };
 
-use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue};
+use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue, rejections};
 
 /// The message of an exception of QuickJS whose allocation alone exceeds the heap limit. V8 ends the call there.
 const QUICKJS_OUT_OF_MEMORY: &str = "InternalError: out of memory";
@@ -78,6 +78,7 @@ impl CallState {
         self.ops.begin(limits);
         self.decoders.clear();
         self.compressors.clear();
+        rejections::clear();
         self.log = Log::default();
         self.progress = 0;
         self.streams = false;

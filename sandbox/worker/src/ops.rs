@@ -14,6 +14,7 @@ mod host_ops;
 mod log;
 mod outcome;
 mod progress;
+mod rejections;
 mod stream;
 mod text;
 mod timers;
@@ -46,6 +47,8 @@ fn table() -> Vec<OpDecl> {
         host_ops::op_file_write_text(),
         timers::op_sleep(),
         timers::op_forget(),
+        timers::op_task(),
+        rejections::op_watch_rejections(),
         log::op_log(),
         progress::op_progress(),
         charge::op_charge(),

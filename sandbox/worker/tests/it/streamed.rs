@@ -1,7 +1,7 @@
 //! Answers that are streamed to the caller.
 
 use serde_json::{Value, json};
-use tollhouse_protocol::{Limits, OpRequest, Outcome, ReplyBody, StopReason, ToolReply, limits::STREAM_CHUNK_BYTES};
+use tollhouse_protocol::{Limits, OpRequest, Outcome, ReplyBody, StopReason, ToHost, ToolReply, limits::STREAM_CHUNK_BYTES};
 
 use crate::harness::Worker;
 
@@ -202,6 +202,22 @@ fn streams_without_end_are_stopped() {
     assert!(matches!(stopped("yield 'x'; for (;;);", Limits::default()), StopReason::CpuTime { .. }));
     assert!(matches!(stopped("for (;;) yield '';", Limits::default()), StopReason::CpuTime { .. }));
     assert!(matches!(stopped("yield 'x'; yield new Uint8Array(40 << 20);", Limits::default()), StopReason::Memory { .. }));
+}
+
+#[test]
+fn a_caller_that_reads_nothing_costs_wall_time_only() {
+    let limits = Limits { wall_ms: 300, ..Limits::default() };
+    let mut worker = Worker::handler_limited("return (async function* () { for (;;) yield 'x'; })();", limits);
+    worker.streams = true;
+    worker.begin(&Value::Null);
+    assert!(matches!(worker.receive(), Some(ToHost::Op { request: OpRequest::StreamOpen { .. }, .. })));
+    assert!(matches!(worker.receive(), Some(ToHost::Waiting)));
+    match worker.receive() {
+        Some(ToHost::Done { outcome: Outcome::Stopped(StopReason::WallTime { limit_ms: 300 }), spent }) => {
+            assert!(spent.cpu_us < 150_000 && spent.wall_us >= 300_000, "{spent:?}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
