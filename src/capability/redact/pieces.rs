@@ -1,6 +1,6 @@
 //! Redacts bytes that come in pieces, such as a streamed answer.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, iter};
 
 use bytes::Bytes;
 
@@ -59,7 +59,7 @@ impl Redactor {
     fn begun_from(&self, text: &[u8]) -> usize {
         let plain = self.begins_at(text).unwrap_or(text.len());
         let Some(unescaped) = unescape(text) else { return plain };
-        let escaped = self.begins_at(&unescaped).map(|start| origins(text, vec![start..unescaped.len()]));
+        let escaped = self.begins_at(&unescaped).map(|start| origins(text, iter::once(start..unescaped.len()).collect()));
         let escaped = escaped.and_then(|places| places.first().map(|place| place.start)).unwrap_or(text.len());
         plain.min(escaped).min(incomplete_escape(text).unwrap_or(text.len()))
     }
