@@ -153,11 +153,13 @@ async fn metered_stream_costs_its_last_charge_also_if_it_is_broken_off() {
     assert!(host.receipt(&answer.receipt_id()).await["resultHash"].is_string());
     for (charges, cost) in [(json!(["0.02"]), 20_000), (json!([]), 0)] {
         let before = host.credit_balance(&credit).await;
-        let input = json!({ "name": "b", "fails": 9, "charges": charges });
-        go(&host, "b", 1).await;
+        let name = format!("costs {cost}");
+        let input = json!({ "name": name, "fails": 1, "charges": charges });
         let request = host.request(Method::POST, "/tools/words").header("x-developer-credit", &credit).json(&input);
         let mut response = request.send().await.unwrap();
-        assert_eq!((next(&mut response).await, next(&mut response).await), (line("0\n"), Err(())));
+        assert_eq!(next(&mut response).await, line("0\n"));
+        go(&host, &name, 1).await;
+        assert_eq!(next(&mut response).await, Err(()));
         eventually("it is settled", TIMEOUT, async || (host.credit_balance(&credit).await == before - cost).then_some(())).await;
     }
 }
@@ -185,14 +187,16 @@ async fn broken_stream_is_refunded_to_its_credit_if_the_owner_wants_that() {
     let host = host().await;
     host.change("words", &json!({ "refundBrokenStreams": true })).await;
     let credit = host.mint(1.0).await;
-    go(&host, "a", 1).await;
-    let input = json!({ "fails": 9 });
+    let input = json!({ "fails": 1 });
     let request = || {
         host.request(Method::POST, "/tools/words").header("x-developer-credit", &credit).header("idempotency-key", "a-key-of-the-client")
     };
     let mut response = request().json(&input).send().await.unwrap();
     let id = header(&response, "x-receipt-id");
-    assert_eq!((next(&mut response).await, next(&mut response).await), (line("0\n"), Err(())));
+    assert_eq!(next(&mut response).await, line("0\n"));
+    assert_eq!(host.credit_balance(&credit).await, FUNDS - PRICE);
+    go(&host, "a", 1).await;
+    assert_eq!(next(&mut response).await, Err(()));
     eventually("it is refunded", TIMEOUT, async || (host.credit_balance(&credit).await == FUNDS).then_some(())).await;
     let refunds = host.get(&format!("/ai/receipts/{id}")).await.is(200).json()["refunds"].clone();
     assert_eq!(refunds.as_array().unwrap().len(), 1);
@@ -296,7 +300,7 @@ async fn silent_stream_of_events_gets_comments() {
     let payment = payer.pay(&host.challenge("words").await);
     let mut response = open(&host, &json!({ "type": "text/event-stream" }), &payment).await;
     assert_eq!(next(&mut response).await, line("data: 0\n\n"));
-    assert_eq!(next(&mut response).await, line(": keep-alive\n"));
+    assert!(next(&mut response).await.unwrap().unwrap().starts_with(": keep-alive\n"));
     go(&host, "a", 1).await;
     let mut rest = String::new();
     while let Some(text) = next(&mut response).await.unwrap() {
