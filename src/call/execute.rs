@@ -28,6 +28,26 @@ use super::{
     stream::AnswerSink,
 };
 
+/// The payment of a run whose answer can be streamed.
+pub(super) enum Funds {
+    Free,
+    /// Not settled yet.
+    Admitted(Admission),
+    /// Settled, before the run or before the first byte of its answer.
+    Settled(Box<OwedRun>),
+}
+
+impl Funds {
+    /// Returns the payment, and the payer's address, shortened.
+    pub(super) fn payment(&self) -> Option<(PaymentId, Option<String>)> {
+        match self {
+            Self::Free => None,
+            Self::Admitted(admission) => Some((admission.id().clone(), admission.payer())),
+            Self::Settled(owed) => Some((owed.payment().clone(), owed.payer.clone())),
+        }
+    }
+}
+
 pub(super) struct PaidBy<'a> {
     payment: &'a PaymentId,
     /// The payer's address, shortened. `None` for credit.
@@ -44,8 +64,8 @@ impl<'a> From<&'a Admission> for PaidBy<'a> {
 
 impl<'a> PaidBy<'a> {
     /// Constructs the payment of a call that its caller cannot cancel.
-    pub(super) fn uncancelable(payment: &'a PaymentId, admission: &Admission) -> Self {
-        Self { payment, payer: admission.payer(), admission: None }
+    pub(super) fn uncancelable(payment: &'a PaymentId, payer: Option<String>) -> Self {
+        Self { payment, payer, admission: None }
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     Calls,
     completed::CompletedCall,
     error::CallError,
+    execute::Funds,
     history::Charge,
     input,
     new_call::{FailureReason, NewCall},
@@ -19,7 +20,7 @@ impl Calls {
     pub(super) async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<CompletedCall, CallError> {
         task.input_bytes = input.bytes();
         if let Some(caller) = task.take_stream() {
-            return Box::pin(self.streamed(task, input, hash, None, caller)).await;
+            return Box::pin(self.streamed(task, input, hash, Funds::Free, caller)).await;
         }
         let ran = self.run(&task, input, None).await;
         self.end_unpaid(&task, hash, ran).await
@@ -69,7 +70,7 @@ impl Calls {
             return Box::pin(self.paid_before(task, checked, hash, admission)).await;
         }
         if let Some(caller) = task.take_stream() {
-            return Box::pin(self.streamed(task, checked, hash, Some(admission), caller)).await;
+            return Box::pin(self.streamed(task, checked, hash, Funds::Admitted(admission), caller)).await;
         }
         let ran = self.run(&task, checked, Some((&admission).into())).await;
         self.end_paid(task, hash, admission, ran).await

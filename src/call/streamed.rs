@@ -19,7 +19,7 @@ use super::{
     Calls,
     completed::CompletedCall,
     error::{CallError, PaidCause},
-    execute::PaidBy,
+    execute::{Funds, PaidBy},
     history::Charge,
     input,
     new_call::{FailureReason, NewCall},
@@ -32,20 +32,11 @@ use super::{
 /// When to retry if there is no place for another stream.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The payment of an answer that is being streamed.
-enum StreamFunds {
-    Free,
-    /// Settled at the end.
-    Metered(Admission),
-    /// Settled before the first byte.
-    Settled(Box<OwedRun>),
-}
-
 /// An answer that is being streamed.
 struct OpenStream {
     status: u16,
     headers: Vec<(String, String)>,
-    funds: StreamFunds,
+    funds: Funds,
     end: StreamEnd,
     _place: StreamPlace,
 }
@@ -57,12 +48,13 @@ impl Calls {
         task: NewCall,
         input: input::Parsed,
         hash: String,
-        mut admission: Option<Admission>,
+        funds: Funds,
         caller: StreamSender,
     ) -> Result<CompletedCall, CallError> {
         let (sink, mut openings) = AnswerSink::new(self.parts.streams, task.live.endpoint.limits.stream_bytes);
-        let payment = admission.as_ref().map(|admission| admission.id().clone());
-        let paid = payment.as_ref().zip(admission.as_ref()).map(|(payment, admission)| PaidBy::uncancelable(payment, admission));
+        let paid_by = funds.payment();
+        let paid = paid_by.as_ref().map(|(payment, payer)| PaidBy::uncancelable(payment, payer.clone()));
+        let mut funds = Some(funds);
         let (mut opened, mut caller) = (None, Some(caller));
         let ran = {
             let mut running = pin!(self.run_with(&task, input, paid, Some(&sink)));
@@ -73,7 +65,7 @@ impl Calls {
                     Some(opening) = openings.recv() => opening,
                 };
                 let Some(caller) = caller.take() else { continue };
-                let mut open = pin!(self.open(&task, &hash, &mut admission, (opening, &sink, caller)));
+                let mut open = pin!(self.open(&task, &hash, &mut funds, (opening, &sink, caller)));
                 // The run goes on while its payment is settled, which nothing interrupts.
                 let mut ended = None;
                 opened = Some(loop {
@@ -89,19 +81,20 @@ impl Calls {
             }
         };
         let sent = sink.finish();
-        match (opened, admission) {
+        match (opened, funds) {
             (Some(Ok(open)), _) => self.end_stream(task, hash, open, sent, ran).await,
-            (Some(Err(error)), admission) => {
-                if let Some(admission) = admission {
-                    end_unused(admission, Some(&error)).await;
-                }
+            (Some(Err(error)), None | Some(Funds::Free)) => Err(error),
+            (Some(Err(error)), Some(Funds::Admitted(admission))) => {
+                end_unused(admission, Some(&error)).await;
                 Err(error)
             }
-            (None, admission) => {
+            (Some(Err(error)), Some(Funds::Settled(owed))) => self.end_owed(&task, *owed, Err(error)).await,
+            (None, funds) => {
                 let ran = sent.error.map_or(ran, Err);
-                match admission {
-                    Some(admission) => self.end_paid(task, hash, admission, ran).await,
-                    None => self.end_unpaid(&task, hash, ran).await,
+                match funds {
+                    Some(Funds::Admitted(admission)) => self.end_paid(task, hash, admission, ran).await,
+                    Some(Funds::Settled(owed)) => self.end_owed(&task, *owed, ran).await,
+                    Some(Funds::Free) | None => self.end_unpaid(&task, hash, ran).await,
                 }
             }
         }
@@ -112,7 +105,7 @@ impl Calls {
         &self,
         task: &NewCall,
         hash: &str,
-        admission: &mut Option<Admission>,
+        funds: &mut Option<Funds>,
         (opening, sink, caller): (Opening, &AnswerSink, StreamSender),
     ) -> Result<OpenStream, CallError> {
         let Opening { status, headers, settled } = opening;
@@ -121,30 +114,38 @@ impl Calls {
             true => Err(CallError::Cancelled),
             false => self.streams.take(task.live.endpoint.owner.share(), task.from).ok_or(CallError::Busy { retry_after: RETRY }),
         };
-        let place = place.inspect_err(|error| self.failed(task, error))?;
+        let place = place.inspect_err(|error| {
+            // The end of an owed run is recorded with its payment.
+            if !matches!(funds, Some(Funds::Settled(_))) {
+                self.failed(task, error);
+            }
+        })?;
         _ = task.status.set(status);
         let is_charged = (200..300).contains(&status);
-        let payment = admission.as_ref().filter(|_| is_charged).map(|admission| admission.id().clone());
+        let is_owed = matches!(funds, Some(Funds::Settled(_)));
+        let payment = funds.as_ref().and_then(Funds::payment).filter(|_| is_charged || is_owed).map(|(payment, _)| payment);
         let mut head = StoredAnswer { status, headers: headers.clone(), ..StoredAnswer::default() };
         if is_charged {
             head.receipt_id = task.receipt.to_string();
         }
-        let funds = match admission.take() {
-            None => StreamFunds::Free,
-            Some(admission) if !is_charged => {
+        let funds = match funds.take() {
+            Some(Funds::Admitted(admission)) if !is_charged => {
                 end_unused(admission, None).await;
-                StreamFunds::Free
+                Funds::Free
             }
-            Some(admission) if task.quoted.terms.metered => StreamFunds::Metered(admission),
-            Some(admission) => {
+            Some(Funds::Admitted(admission)) if !task.quoted.terms.metered => {
                 let mut closing = self.closing(task, hash.to_owned(), None);
                 closing.receipt.streamed = true;
                 let settled = self.parts.payments.settle_before(admission, &ReceiptFinisher::encode(&closing)).await;
-                let owed = settled.map_err(|error| self.record_unsettled(task, error))?;
-                (head.receipt_id, head.settlement) = (owed.receipt().to_owned(), owed.notice().cloned());
-                StreamFunds::Settled(Box::new(owed))
+                Funds::Settled(Box::new(settled.map_err(|error| self.record_unsettled(task, error))?))
             }
+            // A metered price is settled at the end.
+            Some(funds) => funds,
+            None => Funds::Free,
         };
+        if let Funds::Settled(owed) = &funds {
+            (head.receipt_id, head.settlement) = (owed.receipt().to_owned(), owed.notice().cloned());
+        }
         let (end, answer) = sink.begin(head, payment);
         // If the caller is gone, the first write fails.
         _ = caller.send(answer);
@@ -162,7 +163,11 @@ impl Calls {
     ) -> Result<CompletedCall, CallError> {
         let OpenStream { status, headers, funds, end, .. } = open;
         let Sent { kept, hash: sent_hash, error } = sent;
-        let error = error.or(ran.err());
+        let mut error = error.or(ran.err());
+        if error.is_none() && matches!(funds, Funds::Settled(_)) && !(200..300).contains(&status) {
+            // The payer is owed an answer.
+            error = Some(CallError::Misbehaved(format!("it answered with status {status}")));
+        }
         let is_complete = error.is_none();
         let answer = match kept.filter(|_| error.is_none()) {
             Some(body) => StoredAnswer { status, headers, body, ..StoredAnswer::default() },
@@ -170,17 +175,18 @@ impl Calls {
         };
         let answer = (answer, if error.is_none() { sent_hash } else { String::new() });
         let ended = match funds {
-            StreamFunds::Settled(owed) => match error {
+            Funds::Settled(owed) => match error {
                 Some(error) if !is_the_callers(&error) => {
-                    let (cause, unanswered) = (PaidCause::Error(Box::new(error)), owed.fail(true).await);
+                    let (charged, cause) = (charge_of(owed.is_first), PaidCause::Error(Box::new(error)));
+                    let unanswered = owed.fail(true).await;
                     self.refund(&task).await;
-                    return Err(self.unanswered(&task, Charge::Yes, cause, unanswered));
+                    return Err(self.unanswered(&task, charged, cause, unanswered));
                 }
                 // A caller who does not read cannot turn the sale into another run.
                 ref error => self.deliver_stream(&task, *owed, answer, error.as_ref()).await?,
             },
-            StreamFunds::Metered(admission) => self.settle_metered(task, hash, admission, answer, error.as_ref()).await?,
-            StreamFunds::Free => {
+            Funds::Admitted(admission) => self.settle_metered(task, hash, admission, answer, error.as_ref()).await?,
+            Funds::Free => {
                 let ended = self.end_free_stream(&task, hash, answer, error.as_ref()).await?;
                 match error {
                     Some(error) => return Err(error),
@@ -203,23 +209,23 @@ impl Calls {
         (answer, result_hash): (StoredAnswer, String),
         error: Option<&CallError>,
     ) -> Result<CompletedCall, CallError> {
-        let payment = owed.payment().clone();
+        let (payment, charged) = (owed.payment().clone(), charge_of(owed.is_first));
         let delivery = Delivery {
             call: task.call.clone(),
             owner: task.live.endpoint.owner.clone(),
             version: task.live.endpoint.version.clone(),
             result_hash,
-            repeated: false,
+            repeated: !owed.is_first,
             started_at: task.started,
         };
         let answer = match owed.deliver(answer, &delivery).await {
             Ok(answer) => answer,
             Err((error, reported)) => {
                 let cause = PaidCause::Error(Box::new(error.into()));
-                return Err(self.unanswered(task, Charge::Yes, cause, reported));
+                return Err(self.unanswered(task, charged, cause, reported));
             }
         };
-        self.record(task, error.map(|error| self.reason(error)), Charge::Yes);
+        self.record(task, error.map(|error| self.reason(error)), charged);
         Ok(CompletedCall::paid(payment, answer))
     }
 
@@ -302,6 +308,11 @@ impl Calls {
         closing.receipt.streamed = true;
         closing
     }
+}
+
+/// Returns whether the caller was charged for this run, or for an earlier one.
+fn charge_of(is_first: bool) -> Charge {
+    if is_first { Charge::Yes } else { Charge::No }
 }
 
 /// Returns whether a stream ended because its caller did not read it.

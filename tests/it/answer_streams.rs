@@ -183,6 +183,20 @@ async fn broken_stream_is_seen_and_the_same_payment_runs_again() {
 }
 
 #[tokio::test]
+async fn tool_that_is_charged_before_its_run_streams_too() {
+    let host = host().await;
+    host.change("words", &json!({ "settle": "before" })).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("words").await);
+    let mut response = open(&host, &json!({}), &payment).await;
+    assert_eq!((next(&mut response).await, state(&host, &payment).await), (line("0\n"), "owed".to_owned()));
+    go(&host, "a", 1).await;
+    assert_eq!((next(&mut response).await, next(&mut response).await), (line("1\n"), Ok(None)));
+    assert!(host.receipt(&header(&response, "x-receipt-id")).await["resultHash"].is_string());
+    assert_eq!((state(&host, &payment).await, host.balance(&payer.address).await), ("settled".to_owned(), FUNDS - PRICE));
+}
+
+#[tokio::test]
 async fn broken_stream_is_refunded_to_its_credit_if_the_owner_wants_that() {
     let host = host().await;
     host.change("words", &json!({ "refundBrokenStreams": true })).await;
