@@ -48,8 +48,8 @@ impl RawBody {
         canonical(&json!({ "contentType": self.content_type, "sha256": self.hash }))
     }
 
-    /// Returns the body that a JSON input contains in its field `body`, for a tool that takes `types`. `None` if the input
-    /// itself is the input.
+    /// Returns the body that a JSON input contains in its field `body`, for a tool that takes `types`. `None` if the
+    /// JSON itself is the input.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ impl ScheduledRuns {
         Self(FairSemaphore::new(MAX_RUNS, Share::HalfOfFree))
     }
 
-    /// Returns a permit for a run, if the owner can have one more: as many as it leaves free.
+    /// Returns a permit for a run, unless the owner has its share of them.
     pub(super) fn take(&self, owner: &Owner) -> Option<FairPermit<String>> {
         self.0.take(owner.share().to_owned())
     }

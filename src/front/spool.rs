@@ -45,7 +45,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// Unit in which the disk is shared, in bytes. A file takes at least one, so that files are few.
 const UNIT_BYTES: usize = 1 << 20;
 
-/// A body may take a second longer for each of these bytes.
+/// Number of bytes of a body that extend its time limit by one second.
 const LEAST_BYTES_PER_SECOND: u64 = 256 << 10;
 
 /// The folder of the files, and its shares.
@@ -305,7 +305,7 @@ fn unstored(error: &io::Error) -> ApiError {
     ApiError::new(Code::Busy, "the host cannot store the body now").retry_after(5)
 }
 
-/// Bytes of files by owner. An owner has at most seven times the bytes that it leaves free.
+/// Bytes of files by owner. An owner gets no more room once it uses seven times the bytes that are free.
 #[derive(Debug)]
 struct OwnerBytes {
     max: Option<usize>,

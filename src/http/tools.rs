@@ -183,7 +183,7 @@ async fn called_input(
     let limits = &endpoint.limits;
     let (kind, kept) = match body::kind(headers, &endpoint.request_types) {
         Ok(kind) => (kind, limits.body_bytes),
-        // It can have been paid for when the tool took its type.
+        // The payment can be from a time when the tool took this type.
         Err(refused) if offered.repeatable() => (body::kind(headers, &any_type()).map_err(|_| refused)?, 0),
         Err(refused) => return Err(refused),
     };

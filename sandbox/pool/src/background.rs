@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tollhouse_fair::{FairPermit, FairSemaphore, Share};
 use tollhouse_protocol::{Outcome, StopReason};
 
-/// The part of all processes that can work after an answer, and the part of these for one endpoint.
+/// One in four processes can work after an answer, and one in four of these for one endpoint.
 const PART: usize = 4;
 
 /// The end of the work after a call's answer.

@@ -10,7 +10,7 @@ use tollhouse_protocol::{
 
 use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue};
 
-/// The message of an exception of QuickJS whose allocation alone exceeds the heap limit. V8 ends the call there.
+/// The message of QuickJS's exception for one allocation beyond the heap limit. V8 ends the call there.
 const QUICKJS_OUT_OF_MEMORY: &str = "InternalError: out of memory";
 
 /// State of the running call, and of the load before the first one.

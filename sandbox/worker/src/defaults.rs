@@ -217,7 +217,7 @@ fn is_equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Returns about as many bytes as a value takes as JSON, and at least as many as its items and fields.
+/// Estimates the size of a value as JSON, in bytes. It is at least the number of its items and fields.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
