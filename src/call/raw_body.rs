@@ -54,7 +54,7 @@ impl RawBody {
     /// # Errors
     ///
     /// The body is not one that the tool takes.
-    pub(super) fn within(input: &Value, types: &[String]) -> Result<Option<Self>, Mismatch> {
+    pub(super) fn from_field(input: &Value, types: &[String]) -> Result<Option<Self>, Mismatch> {
         if types.is_empty() {
             return Ok(None);
         }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn read(input: Value, taken: &[&str]) -> Result<Option<RawBody>, (String, String)> {
-        RawBody::within(&input, &types(taken)).map_err(|mismatch| {
+        RawBody::from_field(&input, &types(taken)).map_err(|mismatch| {
             let problem = mismatch.problems.into_iter().next().unwrap();
             (problem.pointer, problem.message)
         })

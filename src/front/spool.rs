@@ -46,7 +46,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 const UNIT_BYTES: usize = 1 << 20;
 
 /// Number of bytes of a body that extend its time limit by one second.
-const LEAST_BYTES_PER_SECOND: u64 = 256 << 10;
+const MIN_BYTES_PER_SECOND: u64 = 256 << 10;
 
 /// The folder of the files, and its shares.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Spool {
         let mut share: Option<QuotaShare> = None;
         loop {
             let stall = settings.stall.map(|stall| Instant::now() + stall);
-            let whole = settings.time.map(|time| begun + time + Duration::from_secs(received.bytes / LEAST_BYTES_PER_SECOND));
+            let whole = settings.time.map(|time| begun + time + Duration::from_secs(received.bytes / MIN_BYTES_PER_SECOND));
             let next = match whole.into_iter().chain(stall).min() {
                 Some(by) => timeout_at(by, stream.next()).await.map_err(|_| BodyError::TooSlow)?,
                 None => stream.next().await,

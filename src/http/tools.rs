@@ -236,7 +236,7 @@ pub(super) fn request_head(
     query: Vec<(String, String)>,
     headers: &HeaderMap,
 ) -> RequestHead {
-    let (headers, query) = (RequestHead::shown(headers, &endpoint.request_headers), query.into_iter().collect());
+    let (headers, query) = (RequestHead::visible_headers(headers, &endpoint.request_headers), query.into_iter().collect());
     // The URI can contain a host over HTTP/2 and in absolute form, which the caller chooses freely. Use only its path
     // and query.
     let below = uri.path_and_query().map_or("/", PathAndQuery::as_str);

@@ -151,9 +151,9 @@ impl CallState {
         self.has_background_work
     }
 
-    /// Returns whether the call can be answered now and has work left, which includes pending writes. A pending charge
-    /// comes before the answer, even if the handler does not wait for it.
-    pub(crate) fn goes_on(&self) -> bool {
+    /// Returns whether the call can be answered now, before its remaining work, which includes pending writes. A
+    /// pending charge comes before the answer, even if the handler does not wait for it.
+    pub(crate) fn can_be_answered(&self) -> bool {
         self.has_background_work && !self.answered && !self.ops.is_charging()
     }
 
