@@ -124,7 +124,6 @@ fn in_file(file: &Path) -> Result<Vec<FileSecret>> {
     Ok(values)
 }
 
-/// A secret in a file.
 pub(crate) struct FileSecret {
     /// The number of its line.
     pub(crate) line: u32,

@@ -59,7 +59,6 @@ fn op_crypto_import(#[string] kind: &str, #[string] format: &str, #[buffer] byte
     named.and_then(|(kind, format)| kind.import(format, bytes)).unwrap_or_default()
 }
 
-/// Returns a key in a format.
 #[op2]
 #[buffer]
 fn op_crypto_export(#[string] kind: &str, #[string] format: &str, #[buffer] key: &[u8]) -> Vec<u8> {
