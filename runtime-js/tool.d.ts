@@ -392,13 +392,13 @@ interface ToolContext {
   /**
    * Continues work after the answer, without a capability.
    *
-   * The caller gets the answer, and it is settled, without waiting for `promise`. The work stays
-   * within the limits of the call: `wallMs` and `cpuMs` count from its start. It can use `ctx`,
+   * The caller gets the answer and the call is settled, without waiting for `promise`. The work
+   * stays within the limits of the call: `wallMs` and `cpuMs` count from its start. It can use `ctx`,
    * except that `charge` rejects with `call_ended` and progress is dropped. A rejection, or a stop
    * at a limit, is written to the log of the call and changes nothing for the caller.
    *
-   * If too many calls of the tool or its owner work after their answer, further work is stopped with
-   * the answer, and the log has a line. Await work that must happen before you return.
+   * If too many calls of the tool or its owner work after their answer, further work ends with the
+   * answer, and the log has a line about it. So await work that must happen before you return.
    *
    * @example
    * ```ts
