@@ -112,7 +112,7 @@ async fn missed_occurrences_run_once_as_of_the_latest() {
 
 #[tokio::test]
 async fn delayed_run_is_due_until_the_next_occurrence() {
-    let (one, other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let (one, other, id, _folders) = two_hosts(&["*/5 * * * *"]).await;
     let claim = turn(&one, &id, at(8, 5, 0)).await.run.unwrap().0;
     assert!(one.delay_schedule(&id, &claim, at(8, 5, 20)).await.unwrap());
     assert!(!one.delay_schedule(&id, &claim, at(8, 5, 21)).await.unwrap(), "the claim is no longer in force");
