@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use deno_core::OpState;
 use tollhouse_protocol::{
-    Limits, LoadError, LogLevel, LogLine, Outcome, ProgressMessage, ReplyBody, StopReason, ToHost, ToolReply, limits::STACK_BYTES,
+    Limits, LoadError, LogLevel, LogLine, OpRequest, Outcome, ProgressMessage, ReplyBody, StopReason, ToHost, ToolReply,
+    limits::STACK_BYTES,
 };
 
 use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue, rejections};
@@ -24,6 +25,8 @@ pub(crate) struct CallState {
     log: Log,
     /// Number of `ctx.progress` messages so far.
     progress: u64,
+    /// Whether the caller can take a streamed answer.
+    streams: bool,
     outcome: Option<Outcome>,
     /// Whether the handler's outcome was taken. Only the work of `ctx.waitUntil` goes on then.
     answered: bool,
@@ -56,6 +59,7 @@ impl CallState {
             compressors: Compressors::default(),
             log: Log::default(),
             progress: 0,
+            streams: false,
             outcome: None,
             answered: false,
             has_background_work: false,
@@ -77,6 +81,7 @@ impl CallState {
         rejections::clear();
         self.log = Log::default();
         self.progress = 0;
+        self.streams = false;
         self.outcome = None;
         self.answered = false;
         self.has_background_work = false;
@@ -114,7 +119,7 @@ impl CallState {
 
     /// Ends the call with the handler's answer.
     pub(crate) fn reply(&mut self, reply: ToolReply) {
-        let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
+        let body = reply.body.bytes();
         let headers: usize = reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         if (body.len() + headers) as u64 > self.limits.output_bytes {
             return self.end(Outcome::Stopped(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));
@@ -140,6 +145,26 @@ impl CallState {
             cut(&mut thrown.stack, STACK_BYTES);
         }
         self.outcome = Some(outcome);
+    }
+
+    /// Begins a streamed answer, and returns the number of the op.
+    pub(crate) fn open_stream(&mut self, status: u16, headers: Vec<(String, String)>, first: Bytes) -> u32 {
+        let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes as u64 > self.limits.output_bytes {
+            self.end(Outcome::Stopped(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));
+            return 0;
+        }
+        self.ops.request(OpRequest::StreamOpen { status, headers, first })
+    }
+
+    /// Sets whether the caller can take a streamed answer.
+    pub(crate) fn set_streams(&mut self, streams: bool) {
+        self.streams = streams;
+    }
+
+    /// Returns whether the caller can take a streamed answer.
+    pub(crate) fn streams(&self) -> bool {
+        self.streams
     }
 
     /// Records whether the handler waits for work with `ctx.waitUntil`.

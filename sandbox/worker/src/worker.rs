@@ -284,6 +284,7 @@ impl Worker {
         {
             return (Err(End::Gone(gone)), None);
         }
+        with_call(&self.state, |call| call.set_streams(start.streams));
         let ended = {
             let Self { runtime, driver, state, budget, host, .. } = self;
             scope!(scope, runtime);
