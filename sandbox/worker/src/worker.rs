@@ -73,6 +73,8 @@ pub(crate) fn run(options: WorkerOptions) -> Result<(), HostGone> {
 pub(crate) struct BlankWorker {
     host: Host,
     jail: Jail,
+    /// Whether the engine makes new memory executable.
+    adds_code: bool,
     runtime: JsRuntime,
     driver: Driver,
     budget: Arc<Budget>,
@@ -92,7 +94,7 @@ impl BlankWorker {
         memory.report_to(Arc::clone(&budget));
         heap::report_to(Arc::clone(&budget));
         crash_handler::watch(options.socket);
-        Self { host, jail, runtime, driver, budget, memory }
+        Self { host, jail, adds_code: engine::has_wasm(options.tier), runtime, driver, budget, memory }
     }
 
     /// Returns the socket to the host.
@@ -142,7 +144,7 @@ struct Worker {
 impl Worker {
     /// Enters the rest of the jail and reports to the host.
     fn start(blank: BlankWorker, user: Option<u32>) -> Result<Self, HostGone> {
-        let BlankWorker { host, mut jail, mut runtime, driver, budget, memory } = blank;
+        let BlankWorker { host, mut jail, adds_code, mut runtime, driver, budget, memory } = blank;
         // Read from `/proc`, which the jail hides.
         let footprint = Footprint::now();
         jail.leave(user);
@@ -150,7 +152,7 @@ impl Worker {
         set_batch_scheduling();
         // Read once before the jail is sealed: the first read of a clock makes additional system calls.
         monotonic_ns();
-        let jail = jail.seal();
+        let jail = jail.seal(adds_code);
         let state = runtime.op_state();
         let mut worker = Self { host, runtime, driver, state, budget, memory, footprint, schemas: Schemas::default(), has_handler: false };
         worker.send(&ToHost::Ready { jail })?;

@@ -26,4 +26,6 @@ mod speed;
 mod streams;
 mod tiers;
 mod wait_until;
+#[cfg(feature = "v8")]
+mod wasm;
 mod web;
