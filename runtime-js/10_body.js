@@ -66,7 +66,7 @@
     }
     /**
      * Reads a string, bytes or null. A stream is read whole, up to its first chunk beyond `limit`
-     * bytes. This is where an answer or a request would leave in pieces.
+     * bytes. To send answers or requests in pieces, begin here.
      */
     async whole(limit) {
       this.requireUsable();

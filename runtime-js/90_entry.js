@@ -230,7 +230,7 @@
       if (bodyBytes < 0) ObjectSetPrototypeOf(req, parts.requestPrototype);
       else parts.giveBody(req, call, bodyBytes);
       const pending = answer(await handler(req, context(call, granted)));
-      // Set without a pause after the answer, in which the handler could still set its charge.
+      // Set at once: a pause would let the handler set its charge after the answer.
       if (pending === undefined) call.answered = true;
       else await pending;
     } catch (error) {
