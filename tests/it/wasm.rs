@@ -7,7 +7,7 @@ use crate::{gates::decide, harness::Host, revenue::tool};
 
 const CREATE: &str = "/ai/endpoints/create";
 
-/// Says whether there is `WebAssembly`, and adds two numbers with a module of its top level.
+/// Adds two numbers with a module of its top level.
 const ADDS: &str = r#"
 const hex = "0061736d01000000" + "01070160027f7f017f" + "03020100" + "070701036164640000" + "0a09010700200020016a0b";
 const { add } = new WebAssembly.Instance(new WebAssembly.Module(Uint8Array.from(hex.match(/../g), (byte) => parseInt(byte, 16)))).exports;
