@@ -11,7 +11,7 @@ use tollhouse_protocol::{
 
 use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue, rejections};
 
-/// The message of an exception of QuickJS whose allocation alone exceeds the heap limit. V8 ends the call there.
+/// The message of QuickJS's exception for one allocation beyond the heap limit. V8 ends the call there.
 const QUICKJS_OUT_OF_MEMORY: &str = "InternalError: out of memory";
 
 /// State of the running call, and of the load before the first one.
@@ -177,9 +177,9 @@ impl CallState {
         self.has_background_work
     }
 
-    /// Returns whether the call can be answered now and has work left, which includes pending writes. A pending charge
-    /// comes before the answer, even if the handler does not wait for it.
-    pub(crate) fn goes_on(&self) -> bool {
+    /// Returns whether the call can be answered now, before its remaining work, which includes pending writes. A
+    /// pending charge comes before the answer, even if the handler does not wait for it.
+    pub(crate) fn can_be_answered(&self) -> bool {
         self.has_background_work && !self.answered && !self.ops.is_charging()
     }
 
