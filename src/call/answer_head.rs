@@ -44,8 +44,8 @@ fn redirect_message(status: u16) -> String {
     )
 }
 
-/// Returns the headers of an answer. Values of the same name are joined, as HTTP allows. Of several content types, only the
-/// last one counts.
+/// Returns the headers of an answer. Values of the same name are joined, as HTTP allows. Of several content types, only
+/// the last one counts.
 pub(super) fn reply_headers(given: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = vec![];
     for (name, value) in given.into_iter().filter(|(name, value)| may_set(name, value)) {

@@ -118,8 +118,8 @@ impl InFlight {
                 && let Ok(ended) = joined.wait_for(Option::is_some).await
             {
                 return match ended.clone() {
-                    // It was stopped for its own caller, and its payment was released. A call that was to be stopped may have
-                    // completed after all.
+                    // It was stopped for its own caller, and its payment was released. A call that was to be stopped
+                    // may have completed after all.
                     Some(Err(error)) if matches!(*error, CallError::Cancelled) => JoinEnd::Abandoned,
                     // It was streamed to its own caller.
                     Some(Ok(ended)) if ended.answer.is_unkept() => {

@@ -133,7 +133,7 @@ pub(super) struct Opening {
     pub(super) settled: oneshot::Sender<()>,
 }
 
-/// What was sent of a stream.
+/// The bytes that were sent of a stream.
 pub(super) struct Sent {
     /// All bytes, unless there were too many.
     pub(super) kept: Option<Bytes>,

@@ -4,9 +4,9 @@
 //! admit payment → check input → run … first chunk → settle, receipt → head → chunks … → keep the answer
 //! ```
 //!
-//! A fixed price is taken before the first byte, as for a tool that is charged before it runs. From then on the answer is
-//! owed until all of it was sent: if the tool breaks it off, or the host dies, the same payment runs the tool again. A
-//! metered price is settled at the end. Until its first chunk, the call is like any other.
+//! A fixed price is taken before the first byte, as for a tool that is charged before it runs. From then on the answer
+//! is owed until all of it was sent: if the tool breaks it off, or the host dies, the same payment runs the tool again.
+//! A metered price is settled at the end. Until its first chunk, the call is like any other.
 
 use std::{pin::pin, time::Duration};
 
@@ -229,8 +229,8 @@ impl Calls {
         Ok(CompletedCall::paid(payment, answer))
     }
 
-    /// Settles a metered stream with the charge that its handler has set. If the tool broke it off, that is at most what it
-    /// has charged explicitly.
+    /// Settles a metered stream with the charge that its handler has set. If the tool broke it off, that is at most what
+    /// it has charged explicitly.
     async fn settle_metered(
         &self,
         mut task: NewCall,
@@ -266,8 +266,8 @@ impl Calls {
         Ok(CompletedCall::paid(payment, answer))
     }
 
-    /// Refunds a stream that its tool has broken off, if the tool's owner wants that. A payment on a network cannot be sent
-    /// back without an admin.
+    /// Refunds a stream that its tool has broken off, if the tool's owner wants that. A payment on a network cannot be
+    /// sent back without an admin.
     async fn refund(&self, task: &NewCall) {
         if !task.live.endpoint.refund_broken_streams || task.payment != PaymentKind::Credit {
             return;

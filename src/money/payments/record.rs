@@ -43,8 +43,8 @@ pub struct StoredAnswer {
 const UNKEPT: &str = "x-tollhouse-unkept";
 
 impl StoredAnswer {
-    /// Constructs the placeholder of a streamed answer that is not kept: it was too long, or its caller did not read all
-    /// of it.
+    /// Constructs the placeholder of a streamed answer that is not kept: it was too long, or its caller did not read it
+    /// all.
     pub fn unkept(status: u16) -> Self {
         Self { status, headers: vec![(UNKEPT.to_owned(), String::new())], ..Self::default() }
     }
