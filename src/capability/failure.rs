@@ -51,6 +51,16 @@ pub(super) fn body_unavailable() -> OpFailure {
     OpFailure::new(STORE_UNAVAILABLE, "the host cannot read the body of this call; nothing was charged")
 }
 
+/// The handler has ended the request.
+pub(super) fn canceled() -> OpFailure {
+    OpFailure::new("canceled", "the request was canceled")
+}
+
+/// The call has no response with this number.
+pub(super) fn no_response() -> OpFailure {
+    invalid_argument("the body of this response has ended")
+}
+
 /// The op used the `ctx` of a call that has ended.
 pub(super) fn call_ended() -> OpFailure {
     OpFailure::new("call_ended", "the call that this `ctx` belongs to has ended; nothing was charged")

@@ -26,6 +26,8 @@ mod error;
 mod fetch;
 mod limits;
 mod meter;
+mod opened;
+mod piece_decoder;
 mod recorded;
 mod resolve;
 mod system;
@@ -37,6 +39,7 @@ use url::{Host, Url};
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::dns::Dns;
+pub(crate) use self::opened::{OpenBody, OpenResponse};
 use self::{
     cache::AddressCache,
     client::{GuardedClient, client},
@@ -46,8 +49,9 @@ use self::{
 };
 pub use self::{
     error::{FetchError, GuardError},
-    fetch::{Fetch, Fetched, Hops, Redirects},
+    fetch::{Fetch, Hops, Redirects},
     limits::{MAX_REDIRECTS, URL_BYTES},
+    opened::Fetched,
     recorded::{RecordedAnswer, RecordedAnswers},
     resolve::Lookup,
 };

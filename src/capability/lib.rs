@@ -25,6 +25,7 @@ mod metered_charge;
 mod object_sample;
 mod progress;
 mod redact;
+mod response;
 pub mod secret;
 mod usage;
 
@@ -274,6 +275,15 @@ impl Ops {
                         Some(body) => body.answer(offset).await,
                         None => Ok(OpValue::None),
                     },
+                    OpRequest::FetchRead { id } => {
+                        let part = self.fetch(&*self.call.grant.fetch()?);
+                        part.read(id).await
+                    }
+                    // It needs no grant, because it gives nothing.
+                    OpRequest::FetchCancel { id } => {
+                        self.http.requests.cancel(id);
+                        Ok(OpValue::None)
+                    }
                 }
             };
         }

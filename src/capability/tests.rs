@@ -60,6 +60,7 @@ fn requests(url: &str) -> Vec<(&'static str, OpRequest)> {
                 headers: Vec::new(),
                 body: Bytes::new(),
                 redirect: RedirectMode::Follow,
+                id: 1,
             },
         ),
     ]

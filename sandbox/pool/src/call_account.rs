@@ -10,7 +10,8 @@ mod tests;
 
 use tollhouse_protocol::{
     Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ProgressMessage, ReplyBody, Side, Spent, StopReason, Thrown, ToHost,
-    ToolReply, Work, limits::STACK_BYTES,
+    ToolReply, Work,
+    limits::{READS_PER_OP, STACK_BYTES},
 };
 
 /// Excess of a count over its limit that is not a breach yet, because host and worker count at
@@ -50,11 +51,17 @@ pub(crate) enum Step {
 pub(crate) enum OpKind {
     Request,
     Timer,
+    /// None: the end of a request to another server, which the host answers at once.
+    Cancel,
 }
 
 impl OpKind {
     pub(crate) fn of(request: &OpRequest) -> Self {
-        if matches!(request, OpRequest::Sleep { .. }) { Self::Timer } else { Self::Request }
+        match request {
+            OpRequest::Sleep { .. } => Self::Timer,
+            OpRequest::FetchCancel { .. } => Self::Cancel,
+            _ => Self::Request,
+        }
     }
 }
 
@@ -66,6 +73,8 @@ pub(crate) struct CallLedger {
     started: bool,
     answered: bool,
     ops: u64,
+    /// Reads of responses, which are not among `ops`.
+    reads: u64,
     last_op: Option<u32>,
     requests: u64,
     timers: u64,
@@ -83,6 +92,7 @@ impl CallLedger {
             started: false,
             answered: false,
             ops: 0,
+            reads: 0,
             last_op: None,
             requests: 0,
             timers: 0,
@@ -108,6 +118,7 @@ impl CallLedger {
         match kind {
             OpKind::Request => self.requests -= 1,
             OpKind::Timer => self.timers -= 1,
+            OpKind::Cancel => {}
         }
     }
 
@@ -139,7 +150,7 @@ impl CallLedger {
 
     /// Returns whether the handler has visibly started.
     fn has_begun(&self) -> bool {
-        self.started || self.ops > 0 || self.log_lines > 0 || self.progress > 0
+        self.started || self.ops > 0 || self.reads > 0 || self.log_lines > 0 || self.progress > 0
     }
 
     fn admit_op(&mut self, op: u32, request: OpRequest) -> Result<Step, Breach> {
@@ -147,8 +158,13 @@ impl CallLedger {
             return Err(Breach::Protocol("an op number that does not increase"));
         }
         self.last_op = Some(op);
-        self.ops += 1;
-        over(self.ops, self.limits.ops, "ops")?;
+        if matches!(request, OpRequest::FetchRead { .. }) {
+            self.reads += 1;
+            over(self.reads, self.limits.ops.saturating_mul(READS_PER_OP), "reads of responses")?;
+        } else {
+            self.ops += 1;
+            over(self.ops, self.limits.ops, "ops")?;
+        }
         match OpKind::of(&request) {
             OpKind::Request => {
                 self.requests += 1;
@@ -158,6 +174,7 @@ impl CallLedger {
                 self.timers += 1;
                 over(self.timers, self.limits.timers, "timers at once")?;
             }
+            OpKind::Cancel => {}
         }
         Ok(Step::Op(op, request))
     }
@@ -166,7 +183,11 @@ impl CallLedger {
     /// between.
     fn admit_wait(&mut self) -> Result<Step, Breach> {
         self.waits += 1;
-        if self.waits > self.ops * 2 + SLACK { Err(Breach::Protocol("more waits than ops and timers")) } else { Ok(Step::Wait) }
+        if self.waits > (self.ops + self.reads) * 2 + SLACK {
+            Err(Breach::Protocol("more waits than ops and timers"))
+        } else {
+            Ok(Step::Wait)
+        }
     }
 
     /// Cuts a log line to the limit, and drops lines beyond the limits. A worker that sends far too

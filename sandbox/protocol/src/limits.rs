@@ -25,6 +25,14 @@ pub const REQUEST_BODY_BYTES: usize = 1 << 20;
 /// Maximum bytes of a call's body that one [`BodyRead`](crate::OpRequest::BodyRead) returns. 256 KiB.
 pub const BODY_CHUNK_BYTES: usize = 256 << 10;
 
+/// Maximum bytes of a response's body that one answer to `fetch` or [`FetchRead`](crate::OpRequest::FetchRead) takes from
+/// a server. 64 KiB.
+pub const FETCH_CHUNK_BYTES: usize = 64 << 10;
+
+/// How many [`FetchRead`](crate::OpRequest::FetchRead)s a call can make for each op of its limit `ops`. They do not count
+/// as ops, because the server decides how many pieces a body has.
+pub const READS_PER_OP: u64 = 100;
+
 /// Maximum number of concurrent streaming text decoders of one call.
 pub const DECODERS: usize = 256;
 

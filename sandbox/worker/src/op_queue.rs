@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tollhouse_protocol::{
     Limits, OpFailure, OpRequest, StopReason, ToHost,
-    limits::{CALL_BYTES, REQUEST_BODY_BYTES},
+    limits::{CALL_BYTES, READS_PER_OP, REQUEST_BODY_BYTES},
 };
 
 use crate::{budget::Budget, host::Outbox};
@@ -23,6 +23,8 @@ struct PendingOp {
     charges: bool,
     /// Whether it is a timer. A timer does not count toward the limit of other ops.
     is_timer: bool,
+    /// Whether it ends a request to another server. It waits for no other op, because those can wait for that server.
+    cancels: bool,
     /// Whether its answer still wakes the handler.
     is_awaited: bool,
     /// Bytes of its request, until it is answered.
@@ -40,6 +42,8 @@ pub(crate) struct OpQueue {
     last_sent: u32,
     ops: u64,
     http_requests: u64,
+    /// Reads of responses so far. They are not among `ops`.
+    reads: u64,
     waiting: Vec<PendingOp>,
     /// Bytes of the requests that are not sent yet.
     queued_bytes: usize,
@@ -55,6 +59,7 @@ impl OpQueue {
             last_sent: 0,
             ops: 0,
             http_requests: 0,
+            reads: 0,
             waiting: Vec::new(),
             queued_bytes: 0,
             refused: VecDeque::new(),
@@ -66,6 +71,7 @@ impl OpQueue {
         self.limits = limits;
         self.ops = 0;
         self.http_requests = 0;
+        self.reads = 0;
         self.waiting.clear();
         self.queued_bytes = 0;
         self.refused.clear();
@@ -86,6 +92,17 @@ impl OpQueue {
         self.add(request, false)
     }
 
+    /// Queues a read of the response to the request `id`. Returns its number.
+    pub(crate) fn read_response(&mut self, id: u32) -> u32 {
+        let max = self.limits.ops.saturating_mul(READS_PER_OP);
+        self.reads += 1;
+        if self.reads > max {
+            self.stop_ops("reads of responses", max);
+            return 0;
+        }
+        self.push(OpRequest::FetchRead { id }, false)
+    }
+
     /// Queues a timer of `ms` milliseconds. `set` is the number of timers that are set now.
     pub(crate) fn sleep(&mut self, ms: u64, set: u64) -> u32 {
         if set > self.limits.timers {
@@ -102,15 +119,17 @@ impl OpQueue {
         self.last_op
     }
 
-    /// Marks op `number` as unwanted: its answer wakes nobody.
-    pub(crate) fn forget(&mut self, number: u32) {
-        if let Some(at) = self.waiting.iter().position(|op| op.number == number) {
-            if self.waiting[at].request.is_some() {
-                self.queued_bytes -= self.waiting.remove(at).bytes;
-            } else {
-                self.waiting[at].is_awaited = false;
-            }
+    /// Marks op `number` as unwanted: its answer wakes nobody. Returns whether it was sent to the host, which has not
+    /// answered.
+    pub(crate) fn forget(&mut self, number: u32) -> bool {
+        let Some(at) = self.waiting.iter().position(|op| op.number == number) else { return false };
+        let is_sent = self.waiting[at].request.is_none();
+        if is_sent {
+            self.waiting[at].is_awaited = false;
+        } else {
+            self.queued_bytes -= self.waiting.remove(at).bytes;
         }
+        is_sent
     }
 
     /// Removes the op that the host answered. Returns its number for scripts, if its answer is
@@ -149,15 +168,21 @@ impl OpQueue {
     /// Moves every request whose turn has come to the outbox.
     pub(crate) fn send(&mut self, outbox: &mut Outbox) {
         let mut bytes: usize = self.waiting.iter().filter(|op| op.sent.is_some()).map(|op| op.bytes).sum();
-        let in_flight = |is_timer| self.waiting.iter().filter(|op| op.is_timer == is_timer && op.sent.is_some()).count() as u64;
+        let in_flight =
+            |is_timer| self.waiting.iter().filter(|op| op.is_timer == is_timer && !op.cancels && op.sent.is_some()).count() as u64;
         let mut turns = self.limits.ops_in_flight.max(1).saturating_sub(in_flight(false));
+        let mut cancels = u64::MAX;
         let mut timers = self.limits.timers.max(1).saturating_sub(in_flight(true));
         for op in &mut self.waiting {
-            let turns = if op.is_timer { &mut timers } else { &mut turns };
+            let turns = match (op.cancels, op.is_timer) {
+                (true, _) => &mut cancels,
+                (false, true) => &mut timers,
+                (false, false) => &mut turns,
+            };
             if *turns == 0 {
                 continue;
             }
-            let fits = bytes + op.bytes <= CALL_BYTES;
+            let fits = op.cancels || bytes + op.bytes <= CALL_BYTES;
             let Some(request) = op.request.take_if(|_| fits) else {
                 if op.request.is_some() {
                     // Later ops do not overtake it.
@@ -189,7 +214,12 @@ impl OpQueue {
             self.stop_ops("requests", self.limits.ops);
             return 0;
         }
-        let (writes, bytes) = (request.writes(), if is_timer { 0 } else { request.bytes() });
+        self.push(request, is_timer)
+    }
+
+    fn push(&mut self, request: OpRequest, is_timer: bool) -> u32 {
+        let cancels = matches!(request, OpRequest::FetchCancel { .. });
+        let (writes, bytes) = (request.writes(), if is_timer || cancels { 0 } else { request.bytes() });
         if bytes > CALL_BYTES {
             return self.refuse("quota_exceeded", "the request is larger than the host accepts");
         }
@@ -205,7 +235,9 @@ impl OpQueue {
             writes,
             charges: matches!(request, OpRequest::Charge { .. }),
             is_timer,
-            is_awaited: true,
+            cancels,
+            // Nothing depends on when a request has ended.
+            is_awaited: !cancels,
             bytes,
             request: Some(request),
         });

@@ -12,8 +12,8 @@ pub(super) fn op_sleep(state: &mut OpState, ms: f64, #[smi] set: u32) -> u32 {
     CallState::of(state).ops().sleep(whole(ms).unwrap_or(1).max(1), u64::from(set))
 }
 
-/// Marks op `number` as unwanted: its answer wakes nobody.
+/// Marks op `number` as unwanted: its answer wakes nobody. Returns whether the host has it.
 #[op2(fast)]
-pub(super) fn op_forget(state: &mut OpState, #[smi] number: u32) {
-    CallState::of(state).ops().forget(number);
+pub(super) fn op_forget(state: &mut OpState, #[smi] number: u32) -> bool {
+    CallState::of(state).ops().forget(number)
 }

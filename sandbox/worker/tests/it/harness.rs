@@ -341,7 +341,7 @@ impl Worker {
                 });
                 let sent = String::from_utf8_lossy(body);
                 let body = serde_json::json!({ "method": method, "body": sent }).to_string();
-                Ok(OpValue::Response { head: head.to_string().into(), body: body.into() })
+                Ok(OpValue::Response { head: head.to_string().into(), body: body.into(), more: false })
             }
             OpRequest::Sleep { ms } => {
                 std::thread::sleep(Duration::from_millis((*ms).min(50)));
