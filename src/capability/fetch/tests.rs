@@ -1,3 +1,5 @@
+mod pieces;
+
 use std::sync::Arc;
 
 use axum::{
