@@ -274,5 +274,6 @@
     const { message, stack } = describe(error);
     ops.op_log(3, `uncaught: ${stack === "" ? message : stack}`, "");
   };
-  parts.driver = { __proto__: null, boot, load, call, explain, deliver: parts.deliver, rejectUnanswered: parts.rejectUnanswered };
+  parts.driver = { __proto__: null, boot, load, call, explain, deliver: parts.deliver, rejectUnanswered: parts.rejectUnanswered,
+    rejectionsNoted: parts.rejectionsNoted };
 })(globalThis.__tollhouse);

@@ -392,13 +392,13 @@ interface ToolContext {
   /**
    * Continues work after the answer, without a capability.
    *
-   * The caller gets the answer, and it is settled, without waiting for `promise`. The work stays
-   * within the limits of the call: `wallMs` and `cpuMs` count from its start. It can use `ctx`,
+   * The caller gets the answer and the call is settled, without waiting for `promise`. The work
+   * stays within the limits of the call: `wallMs` and `cpuMs` count from its start. It can use `ctx`,
    * except that `charge` rejects with `call_ended` and progress is dropped. A rejection, or a stop
    * at a limit, is written to the log of the call and changes nothing for the caller.
    *
-   * If too many calls of the tool or its owner work after their answer, further work is stopped with
-   * the answer, and the log has a line. Await work that must happen before you return.
+   * If too many calls of the tool or its owner work after their answer, further work ends with the
+   * answer, and the log has a line about it. So await work that must happen before you return.
    *
    * @example
    * ```ts
@@ -2481,9 +2481,12 @@ declare var EventTarget: {
 
 /**
  * Adds a listener of the global object. The runtime dispatches `error`, an `ErrorEvent`, for
- * exceptions of timers, listeners and microtasks, and for `reportError`.
+ * exceptions of timers, listeners and microtasks, and for `reportError`. The log gets a line unless
+ * a listener cancels the event.
  *
- * The log gets a line unless a listener cancels the event. Unhandled rejections are not reported.
+ * It dispatches `unhandledrejection`, a `PromiseRejectionEvent`, for promises that were rejected and
+ * have no handler once all microtasks have run, and `rejectionhandled` if one of them gets a handler
+ * later. Neither affects the call or its log.
  *
  * @example
  * ```ts
@@ -2515,6 +2518,33 @@ declare var removeEventListener: EventTarget["removeEventListener"];
  * ```
  */
 declare var dispatchEvent: EventTarget["dispatchEvent"];
+/**
+ * A listener of `error` of the global object. If it returns true, the log gets no line.
+ *
+ * @example
+ * ```ts
+ * globalThis.onerror = (message, file, line, column, error) => ctx.log.error("in a timer", { message });
+ * ```
+ */
+declare var onerror: ((message: any, filename: string, lineno: number, colno: number, error: any) => any) | null;
+/**
+ * A listener of `unhandledrejection` of the global object.
+ *
+ * @example
+ * ```ts
+ * globalThis.onunhandledrejection = (event) => ctx.log.error("nobody waits", { reason: String(event.reason) });
+ * ```
+ */
+declare var onunhandledrejection: ((event: PromiseRejectionEvent) => any) | null;
+/**
+ * A listener of `rejectionhandled` of the global object.
+ *
+ * @example
+ * ```ts
+ * globalThis.onrejectionhandled = (event) => ctx.log.info("handled late", { reason: String(event.reason) });
+ * ```
+ */
+declare var onrejectionhandled: ((event: PromiseRejectionEvent) => any) | null;
 /**
  * Reports an exception as if no code had caught it: to listeners of `error`, then to the log.
  *
@@ -2640,12 +2670,15 @@ declare var MessageEvent: {
   readonly BUBBLING_PHASE: number;
 };
 /**
- * An event about a rejected promise. The host dispatches none: packages that make their own can use it.
+ * An event about a rejected promise: `unhandledrejection` or `rejectionhandled` of the global object.
+ *
+ * If more than 4,096 promises are rejected before the microtasks end, none of them has an event.
  *
  * @example
  * ```ts
- * const promise = Promise.resolve(1);
- * dispatchEvent(new PromiseRejectionEvent("unhandledrejection", { promise, reason: new Error("mine") }));
+ * addEventListener("unhandledrejection", (event) => {
+ *   if (event instanceof PromiseRejectionEvent) ctx.log.error("nobody waits", { reason: String(event.reason) });
+ * });
  * ```
  */
 interface PromiseRejectionEvent extends Event {
@@ -2662,6 +2695,84 @@ declare var PromiseRejectionEvent: {
   readonly CAPTURING_PHASE: number;
   readonly AT_TARGET: number;
   readonly BUBBLING_PHASE: number;
+};
+/**
+ * An event about the progress of a `FileReader`.
+ *
+ * @example
+ * ```ts
+ * const event = new ProgressEvent("progress", { lengthComputable: true, loaded: 1, total: 2 });
+ * return event.loaded / event.total;
+ * ```
+ */
+interface ProgressEvent extends Event {
+  /** Whether `total` is known. */
+  readonly lengthComputable: boolean;
+  /** The bytes so far. */
+  readonly loaded: number;
+  /** All bytes. */
+  readonly total: number;
+}
+declare var ProgressEvent: {
+  readonly prototype: ProgressEvent;
+  /** Creates an event. */
+  new (type: string, init?: ToolEventInit & { lengthComputable?: boolean; loaded?: number; total?: number }): ProgressEvent;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
+};
+/**
+ * Reads a `Blob` with events. The methods of `Blob` do the same with promises.
+ *
+ * @example
+ * ```ts
+ * const reader = new FileReader();
+ * const read = new Promise((resolve) => (reader.onload = () => resolve(reader.result)));
+ * reader.readAsDataURL(new Blob(["text"], { type: "text/plain" }));
+ * return await read;
+ * ```
+ */
+interface FileReader extends EventTarget {
+  /** `EMPTY`, `LOADING` or `DONE`. */
+  readonly readyState: number;
+  /** The content once it was read, otherwise null. */
+  readonly result: string | ArrayBuffer | null;
+  /** Why reading failed, or null. */
+  readonly error: DOMException | null;
+  /** A listener of `loadstart`. */
+  onloadstart: ((event: any) => void) | null;
+  /** A listener of `progress`. */
+  onprogress: ((event: any) => void) | null;
+  /** A listener of `load`. */
+  onload: ((event: any) => void) | null;
+  /** A listener of `abort`. */
+  onabort: ((event: any) => void) | null;
+  /** A listener of `error`. */
+  onerror: ((event: any) => void) | null;
+  /** A listener of `loadend`, after `load`, `error` and `abort`. */
+  onloadend: ((event: any) => void) | null;
+  /** Ends a reading in progress. */
+  abort(): void;
+  /** Reads the bytes. */
+  readAsArrayBuffer(blob: Blob): void;
+  /** Reads each byte as one character. */
+  readAsBinaryString(blob: Blob): void;
+  /** Reads a `data:` URL. */
+  readAsDataURL(blob: Blob): void;
+  /** Reads text. Its encoding is that of a byte order mark, else `encoding`, else that of the type, else UTF-8. */
+  readAsText(blob: Blob, encoding?: string): void;
+  readonly EMPTY: number;
+  readonly LOADING: number;
+  readonly DONE: number;
+}
+declare var FileReader: {
+  readonly prototype: FileReader;
+  /** Creates a reader. */
+  new (): FileReader;
+  readonly EMPTY: number;
+  readonly LOADING: number;
+  readonly DONE: number;
 };
 
 /**

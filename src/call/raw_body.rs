@@ -62,7 +62,7 @@ impl RawBody {
         if let Some(other) = input.as_object().and_then(|fields| fields.keys().find(|name| *name != BODY_FIELD)) {
             return Err(Mismatch::at(
                 format!("/{BODY_FIELD}"),
-                format!("the input has `{BODY_FIELD}` and `{other}`: a file is the whole input"),
+                format!("the input has `{BODY_FIELD}` and `{other}`: a file must be the whole input"),
             ));
         }
         let refuse = |field: &str, message: String| Mismatch::at(format!("/{BODY_FIELD}{field}"), message);

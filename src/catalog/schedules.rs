@@ -250,6 +250,32 @@ impl Catalog {
         }
         Err(StoreError::Contended)
     }
+
+    /// Makes a claimed run that did not begin due again, until the next occurrence of its expression. Returns false if
+    /// that has passed, or the claim is not in force.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store. The run counts as lost later.
+    #[boxed]
+    pub async fn delay_schedule(&self, id: &EndpointId, claim: &ScheduleClaim, now: Timestamp) -> Result<bool, StoreError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(row) = SCHEDULES.row(&*self.store, id).await? else { return Ok(false) };
+            let mut state = row.value.clone();
+            if state.running.as_ref().is_none_or(|running| running.call != claim.call) {
+                return Ok(false);
+            }
+            let Some(cron) = state.crons.iter_mut().find(|cron| cron.cron == claim.cron && cron.next > now) else { return Ok(false) };
+            cron.next = claim.at;
+            state.running = None;
+            let mut batch = Batch::new();
+            batch.replace(&SCHEDULES, &row, &state);
+            if batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
+                return Ok(true);
+            }
+        }
+        Err(StoreError::Contended)
+    }
 }
 
 /// The endpoints that are due, in order of time, read page by page.

@@ -28,7 +28,7 @@ pub(crate) struct HostArgs {
     /// Host that gets the value instead of the handler
     #[arg(long = "host", value_name = "HOST", conflicts_with = "auth")]
     hosts: Vec<String>,
-    /// Where in a request to a host [default: header]
+    /// Part of a request that gets the value [default: header]
     #[arg(long = "in", value_name = "PLACE", requires = "hosts")]
     places: Vec<Place>,
 }

@@ -161,7 +161,6 @@ async fn code_outside_the_contract_does_not_compile() {
         "process",
         "require",
         "Deno",
-        "FileReader",
         "BroadcastChannel",
         "WebSocket",
         "XMLHttpRequest",

@@ -155,6 +155,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/call/metrics/recent.rs", Line("metrics, sales"), &["of"]),
     ("src/call/request.rs", OF_ONE_WORK, &["headers", "query"]),
     ("src/call/run/sandbox_counts.rs", OF_ALL_ENDPOINTS, &["SandboxCounts"]),
+    ("src/call/scheduled_runs.rs", Line("scheduled runs at once"), &["begun"]),
     (
         "src/call/write_behind/pending.rs",
         Line("records of calls on their way"),

@@ -8,7 +8,7 @@ use tollhouse_protocol::{
     Limits, LoadError, LogLevel, LogLine, Outcome, ProgressMessage, ReplyBody, StopReason, ToHost, ToolReply, limits::STACK_BYTES,
 };
 
-use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue};
+use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue, rejections};
 
 /// The message of an exception of QuickJS whose allocation alone exceeds the heap limit. V8 ends the call there.
 const QUICKJS_OUT_OF_MEMORY: &str = "InternalError: out of memory";
@@ -74,6 +74,7 @@ impl CallState {
         self.ops.begin(limits);
         self.decoders.clear();
         self.compressors.clear();
+        rejections::clear();
         self.log = Log::default();
         self.progress = 0;
         self.outcome = None;

@@ -11,6 +11,7 @@ pub(crate) struct Driver {
     pub(crate) deliver: Global<v8::Function>,
     pub(crate) explain: Global<v8::Function>,
     pub(crate) reject_unanswered: Global<v8::Function>,
+    pub(crate) rejections_noted: Global<v8::Function>,
 }
 
 /// Takes the driver functions and hardens the isolate. Afterwards nothing in it can reach `Deno` or
@@ -33,6 +34,7 @@ pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
         deliver: take(scope, driver, "deliver"),
         explain: take(scope, driver, "explain"),
         reject_unanswered: take(scope, driver, "rejectUnanswered"),
+        rejections_noted: take(scope, driver, "rejectionsNoted"),
     };
     let undefined = v8::undefined(scope).into();
     // The `Intl` of the QuickJS backend is a stub that depends on parts which hardening removes.

@@ -1,4 +1,4 @@
-//! The isolate: booted from the snapshot, hardened, and driven through five functions of
+//! The isolate: booted from the snapshot, hardened, and driven through six functions of
 //! 90_entry.js.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{
     driver::{self, Driver},
     memory,
     memory::Memory,
-    ops, stack,
+    ops, rejections, stack,
 };
 
 /// The start-up snapshot, which `build.rs` makes from `runtime-js`.
@@ -62,7 +62,7 @@ pub(crate) fn boot(tier: Tier, memory: &Arc<Memory>, call: CallState) -> (JsRunt
         ..Default::default()
     });
     let isolate = runtime.v8_isolate();
-    isolate.set_promise_reject_callback(ignore_rejection);
+    isolate.set_promise_reject_callback(rejections::note);
     isolate.set_prepare_stack_trace_callback(stack::text);
     isolate.set_host_initialize_import_meta_object_callback(import_meta);
     isolate.set_host_import_module_dynamically_callback(refuse_import);
@@ -90,10 +90,6 @@ pub(crate) fn collect_garbage(isolate: &mut v8::Isolate) {
         isolate.low_memory_notification();
     }
 }
-
-/// Ignores unhandled rejections: a call ends when its own promise settles.
-#[expect(unsafe_code, reason = "the engine's callback type is unsafe")]
-unsafe extern "C" fn ignore_rejection(_message: v8::PromiseRejectMessage<'_>) {}
 
 /// Leaves `import.meta` empty, so that it reveals nothing about this process.
 #[expect(unsafe_code, reason = "the engine's callback type is unsafe")]

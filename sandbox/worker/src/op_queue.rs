@@ -119,6 +119,11 @@ impl OpQueue {
         self.last_op
     }
 
+    /// Queues a task of the scripts, which runs once all microtasks have. It is delivered like a refused op.
+    pub(crate) fn task(&mut self) -> u32 {
+        self.refuse("task", "")
+    }
+
     /// Marks op `number` as unwanted: its answer wakes nobody. Returns whether it was sent to the host, which has not
     /// answered.
     pub(crate) fn forget(&mut self, number: u32) -> bool {

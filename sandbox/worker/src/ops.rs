@@ -14,6 +14,7 @@ mod host_ops;
 mod log;
 mod outcome;
 mod progress;
+mod rejections;
 mod text;
 mod timers;
 mod url;
@@ -45,6 +46,8 @@ fn table() -> Vec<OpDecl> {
         host_ops::op_file_write_text(),
         timers::op_sleep(),
         timers::op_forget(),
+        timers::op_task(),
+        rejections::op_watch_rejections(),
         log::op_log(),
         progress::op_progress(),
         charge::op_charge(),

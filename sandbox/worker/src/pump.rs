@@ -14,7 +14,7 @@ use crate::{
     clock::{cpu_ns, monotonic_ns},
     driver::Driver,
     host::{Host, HostGone},
-    memory,
+    memory, rejections,
 };
 
 /// Kinds of answer, numbered as in 04_ops.js.
@@ -62,6 +62,9 @@ pub(crate) fn pump(
 ) -> Result<(), End> {
     loop {
         scope.perform_microtask_checkpoint();
+        if !budget.stopped() && rejections::report(scope, driver) {
+            continue;
+        }
         if budget.stopped() || with_call(state, |call| call.has_ended() && (!call.ops().is_writing() || call.goes_on())) {
             return Ok(());
         }

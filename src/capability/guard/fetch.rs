@@ -269,6 +269,7 @@ impl Guard {
     }
 
     async fn send(&self, url: &Url, filled: FilledRequest, request: &Fetch<'_>) -> Result<(Response<Incoming>, ReadGuard), FetchError> {
+        self.refuse_own(url, request.hosts).await?;
         let FilledRequest { url: to, mut headers, body } = filled;
         let to: Uri = to.parse().map_err(|error| FetchError::InvalidUrl(format!("is invalid: {error}")))?;
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
@@ -288,8 +289,7 @@ impl Guard {
         }
         let mut sending = Request::new(Full::new(body.unwrap_or_default()));
         (*sending.method_mut(), *sending.uri_mut(), *sending.headers_mut()) = (request.method.clone(), to, headers);
-        let client = self.0.exempt.as_ref().filter(|_| self.exempts(url, request.hosts)).unwrap_or(&self.0.public);
-        let answered = client.request(sending).await;
+        let answered = self.client_for(url, request.hosts).request(sending).await;
         let response = answered.map_err(|error| broken(&error, if error.is_connect() { "could not connect" } else { BROKE }))?;
         let meter = response.extensions().get::<ConnectionMeter>().expect("every connection is metered");
         let reading = meter.reading(request.body_bytes);

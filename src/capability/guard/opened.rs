@@ -251,7 +251,7 @@ pub(super) const BROKE: &str = "the connection was lost";
 pub(super) fn broken(error: &(dyn Error + 'static), what: &str) -> FetchError {
     let mut link = error;
     loop {
-        if let Some(refusal @ DialError::NotPublic { .. }) = link.downcast_ref() {
+        if let Some(refusal @ (DialError::NotPublic { .. } | DialError::Own(_))) = link.downcast_ref() {
             return FetchError::Forbidden(refusal.to_string());
         }
         if let Some(flooded @ FetchError::Flooded(_)) = link.downcast_ref() {

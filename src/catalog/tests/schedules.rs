@@ -111,6 +111,26 @@ async fn missed_occurrences_run_once_as_of_the_latest() {
 }
 
 #[tokio::test]
+async fn delayed_run_is_due_until_the_next_occurrence() {
+    let (one, other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let claim = turn(&one, &id, at(8, 5, 0)).await.run.unwrap().0;
+    assert!(one.delay_schedule(&id, &claim, at(8, 5, 20)).await.unwrap());
+    assert!(!one.delay_schedule(&id, &claim, at(8, 5, 21)).await.unwrap(), "the claim is no longer in force");
+    assert_eq!(due(&other, at(8, 5, 22)).await, std::slice::from_ref(&id));
+    let again = turn(&other, &id, at(8, 9, 59)).await.run.unwrap().0;
+    assert_eq!((again.cron.as_str(), again.at), ("*/5 * * * *", at(8, 5, 0)));
+    assert!(!other.delay_schedule(&id, &again, at(8, 10, 0)).await.unwrap(), "the next occurrence takes its place");
+    assert_eq!(other.finish_schedule(&id, &again.call, true).await.unwrap(), 1);
+    assert_eq!(run(&one, &id, at(8, 10, 0)).await.map(|(_, time)| time), Some(at(8, 10, 0)));
+    // Expressions that are changed meanwhile do not come back.
+    let claim = turn(&one, &id, at(8, 15, 0)).await.run.unwrap().0;
+    let endpoint = one.find("ticks").await.unwrap().unwrap().endpoint.clone();
+    let before = Endpoint { schedules: vec!["*/5 * * * *".to_owned()], ..endpoint };
+    reschedule(&one, &before, &["0 * * * *"]).await.unwrap();
+    assert!(!one.delay_schedule(&id, &claim, at(8, 15, 1)).await.unwrap());
+}
+
+#[tokio::test]
 async fn each_expression_has_its_own_run_in_order() {
     let (one, other, id, _folders) = two(&["0 9 * * *", "*/30 * * * *"]).await;
     let now = at(9, 0, 5);

@@ -11,6 +11,7 @@ mod ended;
 mod events;
 mod fetch;
 mod fetch_bodies;
+mod file_reader;
 mod fuzz;
 mod harness;
 mod hostile;
