@@ -127,7 +127,7 @@ limits! {
     ops_in_flight "opsInFlight" = 8, 32, "ops", "Concurrent requests of one call; further ones wait their turn.";
     timers "timers" = 100, 100, "timers", "Timers of one call that are set at the same time.";
     http_requests "httpRequests" = 10, 50, "requests", "Uses of fetch and httpGetJson in one call together.";
-    http_wall_ms "httpWallMs" = 5_000, 30_000, "ms", "Time to the head of a response to fetch, then to each piece; time of one httpGetJson.";
+    http_wall_ms "httpWallMs" = 5_000, 30_000, "ms", "Time to a response's head, then to each piece of its body; all of httpGetJson.";
     http_body_bytes "httpBodyBytes" = MIB, 4 * MIB, "bytes", "Body of a response to fetch or httpGetJson.";
     kv_key_bytes "kvKeyBytes" = 512, 512, "bytes", "A key of ctx.kv.";
     kv_value_bytes "kvValueBytes" = 64 * KIB, 256 * KIB, "bytes", "A value of ctx.kv, as JSON.";
