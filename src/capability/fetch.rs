@@ -38,7 +38,7 @@ const EVENT_STREAM: &str = "text/event-stream";
 
 /// The response to a request.
 enum Arrived {
-    Whole(Fetched),
+    Whole(Box<Fetched>),
     Head(Box<OpenResponse>),
 }
 
@@ -99,7 +99,7 @@ impl OutgoingRequest<'_> {
     async fn arrive(&self, request: Fetch<'_>) -> Result<Arrived, FetchError> {
         let mut response = self.guard.begin(request).await?;
         if !response.has_pieces() || self.must_search_whole(&response.head) {
-            return Ok(Arrived::Whole(response.whole(None).await?));
+            return Ok(Arrived::Whole(Box::new(response.whole(None).await?)));
         }
         response.prepare_pieces();
         if response.body.is_short() {

@@ -67,6 +67,15 @@ fn requests(url: &str) -> Vec<(&'static str, OpRequest)> {
 }
 
 #[tokio::test]
+async fn a_response_is_read_with_a_grant_and_ended_without_one() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let grant = Grant::new(Granted::default());
+    let ops = Ops::new(call(&grant), services);
+    assert_eq!(ops.op(OpRequest::FetchRead { id: 1 }).await.unwrap_err().code, "not_granted");
+    assert_eq!(ops.op(OpRequest::FetchCancel { id: 1 }).await.unwrap(), OpValue::None);
+}
+
+#[tokio::test]
 async fn every_op_needs_its_grant_and_loses_it_while_the_call_runs() {
     let server = axum::Router::new().route("/", axum::routing::get(|| async { axum::Json(1) }));
     let address = serve(server).await;
