@@ -230,6 +230,16 @@
     }
   }
 
+  const LIST_OPTIONS = ["prefix", "limit", "cursor"];
+
+  /** Returns the options of a list as its op takes them. The arguments are those of the method `what`. */
+  function listOptions(given, others, what) {
+    noArgumentsAfterOptions(others, what, 1);
+    const { prefix, limit, cursor } = options(given, what, LIST_OPTIONS);
+    const text = (value, option) => (value === undefined || value === null ? "" : name(value, option));
+    return { __proto__: null, prefix: text(prefix, "prefix"), limit: whole(limit, "limit", 1), cursor: text(cursor, "cursor") };
+  }
+
   function enumerate(names) {
     let text = "";
     for (let i = 0; i < names.length; i++) text += `${i === 0 ? "" : i === names.length - 1 ? " and " : ", "}\`${names[i]}\``;
@@ -249,5 +259,5 @@
   parts.beginCall = begin;
   parts.rejectUnanswered = rejectUnanswered;
   parts.forgetOp = forgetOp;
-  parts.check = { __proto__: null, string, name, json, whole, options, enumerate, noExtraArguments, noArgumentsAfterOptions };
+  parts.check = { __proto__: null, string, name, json, whole, options, listOptions, enumerate, noExtraArguments, noArgumentsAfterOptions };
 })(globalThis.__tollhouse);

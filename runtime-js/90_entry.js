@@ -133,6 +133,8 @@
     if (value !== null && typeof value === "object") {
       const response = parts.readResponse(value);
       if (response !== undefined) return answerResponse(response);
+      const streamed = parts.answerIterable(value);
+      if (streamed !== undefined) return streamed;
     }
     if (value === undefined) return ops.op_returned("null");
     const text = JSONStringify(value);
@@ -153,6 +155,9 @@
     }
     parts.define(rows, "toJSON", undefined);
     const head = JSONStringify(rows);
+    // The schema of the result applies to JSON, so that is read whole.
+    const stream = json ? undefined : given.ownStream;
+    if (stream !== undefined && ops.op_streams()) return await parts.answerStream(status, head, stream);
     const call = parts.runningCall();
     // A body beyond the limit is stopped by its op.
     const body = await given.whole(ops.op_output_bytes());
@@ -198,10 +203,12 @@
       if (bodyBytes < 0) ObjectSetPrototypeOf(req, parts.requestPrototype);
       else parts.giveBody(req, call, bodyBytes);
       const pending = answer(await handler(req, context(call, granted)));
-      // Set without a pause after the answer, in which the handler could still set its charge.
+      // Set at once: a pause would let the handler set its charge after the answer.
       if (pending === undefined) call.answered = true;
       else await pending;
     } catch (error) {
+      // Otherwise it would end the next call.
+      if (call !== parts.runningCall()) return;
       call.answered = true;
       threw(error);
     }

@@ -97,7 +97,7 @@ interface ScheduledEvent {
 }
 
 /**
- * The result of a handler: a JSON value, or a `Response`.
+ * The result of a handler: a JSON value, a `Response`, or the chunks of a streamed answer.
  *
  * A JSON value is sent with status 200, and `undefined` as `null`. A `Response` has its own status
  * and headers. Of its headers, the caller gets `content-type`, `content-language`,
@@ -123,8 +123,36 @@ interface ScheduledEvent {
  *   return new Response("<svg/>", { headers: { "content-type": "image/svg+xml" } });
  * }
  * ```
+ *
+ * A `Response` with a `ReadableStream`, an async generator and any other asynchronous iterable are
+ * sent as they are produced, unless the content type is JSON. The next chunk is requested when the
+ * caller has room for it. Without a `content-type`, the first value of an iterable decides:
+ *
+ * - text is `text/plain; charset=utf-8`, and bytes are `application/octet-stream`
+ * - other values are lines of JSON, as `application/x-ndjson`
+ *
+ * If the caller leaves, a stream is canceled with a `ToolError`, and a generator continues at its
+ * `finally`. An error before the first chunk fails the call, and a later one breaks the answer off.
+ * A streamed answer has at most 10 MiB (`streamBytes`) and 100,000 chunks. The schema of the result
+ * does not apply to it. Callers that take no stream get the whole, within `outputBytes`.
+ *
+ * @example
+ * ```ts
+ * export default async function* (req: ToolRequest<{ upTo: number }>): AsyncGenerator<string> {
+ *   for (let n = 1; n <= req.input.upTo; n++) yield `${n}\n`;
+ * }
+ * ```
+ *
+ * @example
+ * ```ts
+ * export default async (req: ToolRequest): Promise<ToolResult> => {
+ *   const body = JSON.stringify({ ...req.input, stream: true });
+ *   const upstream = await fetch("https://api.example.com/v1/chat", { method: "POST", body });
+ *   return new Response(upstream.body, { headers: { "content-type": "text/event-stream" } });
+ * };
+ * ```
  */
-type ToolResult = unknown | Response;
+type ToolResult = unknown | Response | AsyncIterable<unknown>;
 
 /**
  * The request of a call.

@@ -209,7 +209,7 @@ impl Calls {
     }
 }
 
-/// The resources that a scheduled run used, and how its tool fares.
+/// The resources that a scheduled run used, and the failures of its tool.
 #[derive(Default)]
 struct Usage {
     /// Its duration, in microseconds.

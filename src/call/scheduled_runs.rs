@@ -28,7 +28,7 @@ impl ScheduledRuns {
         Self { runs: FairSemaphore::new(MAX_RUNS, Share::HalfOfFree), begun: Lock::default() }
     }
 
-    /// Returns a permit for a run, if the owner can have one more: as many as it leaves free.
+    /// Returns a permit for a run, unless the owner has its share of them.
     pub(super) fn take(&self, owner: &Owner) -> Option<FairPermit<String>> {
         self.runs.take(owner.share().to_owned())
     }

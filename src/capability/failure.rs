@@ -61,6 +61,11 @@ pub(super) fn no_response() -> OpFailure {
     invalid_argument("the body of this response has ended")
 }
 
+/// The caller of this call cannot take a streamed answer.
+pub(super) fn no_stream() -> OpFailure {
+    OpFailure::new("not_granted", "the caller of this call takes no streamed answer")
+}
+
 /// The op used the `ctx` of a call that has ended.
 pub(super) fn call_ended() -> OpFailure {
     OpFailure::new("call_ended", "the call that this `ctx` belongs to has ended; nothing was charged")

@@ -114,6 +114,7 @@ fn check_start(side: Side, body: Bytes, limits: Limits) -> Start {
         call: String::new(),
         work: Work::Check(side),
         announced: false,
+        streams: false,
         head: Bytes::new(),
         body,
         body_bytes: None,

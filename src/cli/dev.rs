@@ -1,5 +1,5 @@
 //! `tollhouse dev`: runs a private host with play money that publishes the tool in a folder on each save. It contacts
-//! no other host. Its tool can also ask servers on this machine that `--allow` names, as no host that is served allows.
+//! no other host. Unlike on other hosts, the tool can also ask servers on this machine that `--allow` names.
 //!
 //! A save is published first. Type checks and cases run afterwards, so that they do not delay calls. If a save does not
 //! load, the previous version keeps serving.

@@ -128,7 +128,6 @@ fn in_file(file: &Path) -> Result<Vec<FileSecret>> {
     Ok(values)
 }
 
-/// A secret in a file.
 pub(crate) struct FileSecret {
     /// The number of its line.
     pub(crate) line: u32,
@@ -142,7 +141,7 @@ pub(crate) struct FileSecret {
 pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<FileSecret>> {
     let wrong = |MalformedLine { line, reason }: MalformedLine| Error::usage(format!("line {line} of `{}`: {reason}", file.display()));
     let secret = |Entry { line, name, value }: Entry| -> Result<FileSecret> {
-        let hosts = SecretHosts::above(text, line).map_err(|reason| wrong(MalformedLine { line, reason }))?;
+        let hosts = SecretHosts::from_comment_above(text, line).map_err(|reason| wrong(MalformedLine { line, reason }))?;
         Ok(FileSecret { line, name, value: value.into(), hosts })
     };
     dotenv::parse(text).map_err(wrong)?.into_iter().map(secret).collect()

@@ -188,6 +188,9 @@ pub struct Start {
     pub work: Work,
     /// Whether the worker must report when the handler [begins](ToHost::Begun).
     pub announced: bool,
+    /// Whether the caller can take a streamed answer. Otherwise the worker reads a stream to its end,
+    /// and answers with the whole.
+    pub streams: bool,
     /// `req` without `body`, as a JSON object: `method`, `url`, `path`, `query`, `headers`,
     /// `caller`.
     pub head: Bytes,

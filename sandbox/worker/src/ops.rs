@@ -15,6 +15,7 @@ mod log;
 mod outcome;
 mod progress;
 mod rejections;
+mod stream;
 mod text;
 mod timers;
 mod url;
@@ -82,6 +83,10 @@ fn table() -> Vec<OpDecl> {
         outcome::op_responded(),
         outcome::op_responded_bytes(),
         outcome::op_threw(),
+        stream::op_streams(),
+        stream::op_stream_open(),
+        stream::op_stream_write(),
+        stream::op_streamed(),
         outcome::op_background_work(),
         outcome::op_loaded(),
         outcome::op_unloadable(),

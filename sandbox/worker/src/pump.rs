@@ -65,7 +65,7 @@ pub(crate) fn pump(
         if !budget.stopped() && rejections::report(scope, driver) {
             continue;
         }
-        if budget.stopped() || with_call(state, |call| call.has_ended() && (!call.ops().is_writing() || call.goes_on())) {
+        if budget.stopped() || with_call(state, |call| call.has_ended() && (!call.ops().is_writing() || call.can_be_answered())) {
             return Ok(());
         }
         if let Some((number, failure)) = with_call(state, |call| call.ops().next_refused()) {

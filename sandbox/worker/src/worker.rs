@@ -251,7 +251,7 @@ impl Worker {
             Work::Check(side) => (Ok(()), Some(self.check(side, start))),
         };
         let (ended, outcome) = match (ended, outcome) {
-            (Ok(()), Some(outcome)) if self.goes_on() => self.go_on(outcome, start.work, started),
+            (Ok(()), Some(outcome)) if self.has_work_left() => self.run_background_work(outcome, start.work, started),
             ended => ended,
         };
         self.disarm();
@@ -284,6 +284,7 @@ impl Worker {
         {
             return (Err(End::Gone(gone)), None);
         }
+        with_call(&self.state, |call| call.set_streams(start.streams));
         let ended = {
             let Self { runtime, driver, state, budget, host, .. } = self;
             scope!(scope, runtime);
@@ -309,14 +310,14 @@ impl Worker {
     }
 
     /// Returns whether the call has work to do after its outcome.
-    fn goes_on(&self) -> bool {
+    fn has_work_left(&self) -> bool {
         !self.budget.stopped() && with_call(&self.state, |call| call.has_background_work())
     }
 
     /// Sends the outcome, then does the work that the handler passed to `ctx.waitUntil`, within the
     /// rest of the call's limits. Nobody waits for a run of `scheduled`, so its outcome is sent at the
     /// end.
-    fn go_on(&mut self, outcome: Outcome, work: Work, started: Started) -> (Result<(), End>, Option<Outcome>) {
+    fn run_background_work(&mut self, outcome: Outcome, work: Work, started: Started) -> (Result<(), End>, Option<Outcome>) {
         let is_awaited = work != Work::Scheduled;
         let last = if is_awaited {
             let spent = self.spent(started);

@@ -254,12 +254,12 @@ impl Guard {
             return Ok(FilledRequest { url: url.to_string(), headers: request.headers.clone(), body: request.body.clone() });
         };
         let is_development = self.is_local_development(url);
-        let is_private = self.hides(url) || is_development;
+        let is_private = self.is_private(url) || is_development;
         Ok(placeholders.fill(&Destination { url, is_private, is_development }, &request.headers, request.body.as_ref())?)
     }
 
     /// Returns whether nobody can read a request to `url` on its way.
-    fn hides(&self, url: &Url) -> bool {
+    fn is_private(&self, url: &Url) -> bool {
         url.scheme() == "https" || (is_loopback(url) && self.is_exempt(url))
     }
 
@@ -275,7 +275,7 @@ impl Guard {
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!("Tollhouse/", env!("CARGO_PKG_VERSION"))));
         if let Some((name, value)) = &request.credential {
-            if !self.hides(url) && !self.is_local_development(url) {
+            if !self.is_private(url) && !self.is_local_development(url) {
                 return Err(FetchError::InsecureCredential);
             }
             headers.append(name, value.clone());

@@ -2,6 +2,7 @@ mod background;
 mod ends;
 mod in_flight;
 mod quantum;
+mod streams;
 
 use std::{
     io,
@@ -136,6 +137,7 @@ fn begin() -> StartMessage {
         call: "call_1".into(),
         work: Work::Handle,
         announced: false,
+        streams: false,
         head,
         body,
         body_bytes: None,

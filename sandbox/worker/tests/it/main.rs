@@ -25,6 +25,7 @@ mod queued;
 mod scheduled;
 mod schemas;
 mod speed;
+mod streamed;
 mod streams;
 mod tiers;
 mod wait_until;

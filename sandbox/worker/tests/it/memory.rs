@@ -141,7 +141,7 @@ fn idle_worker_collects_its_garbage() {
     assert!((0..20).any(is_collected));
 }
 
-/// Regression: QuickJS gave bytes of the host's allocator to its own one.
+/// Regression: QuickJS freed memory of the worker's allocator with its own one.
 #[test]
 fn bytes_of_an_op_can_be_transferred_and_resized() {
     let mut worker = Worker::handler(
