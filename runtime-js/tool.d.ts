@@ -21,8 +21,8 @@
  *   first; pending reads, requests and timers are dropped.
  * - Time stands still while a handler computes. `Date.now()` returns the start of the call, and
  *   advances with each answer that you await from `ctx` or a timer.
- * - `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not available. `Intl` is available on V8
- *   only.
+ * - `Atomics` and `SharedArrayBuffer` are not available. `Intl` is available on V8 only, and
+ *   `WebAssembly` there with the capability `wasm`.
  * - `eval` and `Function` throw an `EvalError`. They exist because packages refer to them while
  *   they load.
  *
@@ -817,6 +817,14 @@ interface ToolError extends Error {
 
 // Portable forms of Node's modules, which the bundler adds. They have no types here.
 declare module "node:*";
+
+/** A file of WebAssembly, which the bundler puts into the bundle as a module. */
+declare module "*.wasm" {
+  /** The compiled file. Undefined without a grant. */
+  const module: WebAssembly.Module;
+  /** The compiled file. Undefined without a grant. */
+  export default module;
+}
 
 /** Bytes: an `ArrayBuffer`, or a view of one, for example a `Uint8Array`. */
 type ToolBytes = ArrayBuffer | ArrayBufferView;
@@ -3181,3 +3189,87 @@ declare var navigator: Navigator;
 
 /** The global object, the same as `globalThis`. */
 declare var self: typeof globalThis;
+
+/**
+ * Capability `wasm`. Compiles and runs WebAssembly on V8, outside the tier `jitless`. Elsewhere it
+ * is undefined.
+ *
+ * `tollhouse deploy` puts an imported `.wasm` file into the bundle. A module has at most 4 MiB, a
+ * memory 128 MiB and a table 1,000,000 entries. All memories and all code count as memory of the
+ * process, and the time to compile as time of the call. There are no threads, shared memories,
+ * streaming functions or suspended calls.
+ *
+ * @example
+ * ```ts
+ * const bytes = await ctx.files.read("add.wasm");
+ * const { instance } = await WebAssembly.instantiate(bytes!);
+ * const add = instance.exports.add as (a: number, b: number) => number;
+ * return { sum: add(1, 2) };
+ * ```
+ */
+declare namespace WebAssembly {
+  /** Values of imports, by module and name. */
+  type Imports = Record<string, Record<string, any>>;
+  /** The name and kind of an export. */
+  type ModuleExport = { name: string; kind: "function" | "table" | "memory" | "global" | "tag" };
+  /** The module, name and kind of an import. */
+  type ModuleImport = ModuleExport & { module: string };
+
+  /** Compiled code without state. */
+  class Module {
+    constructor(bytes: ToolBytes);
+    static exports(module: Module): ModuleExport[];
+    static imports(module: Module): ModuleImport[];
+    static customSections(module: Module, name: string): ArrayBuffer[];
+  }
+  /** A module with its state. */
+  class Instance {
+    constructor(module: Module, imports?: Imports);
+    readonly exports: Record<string, any>;
+  }
+  /** A memory in pages of 64 KiB. */
+  class Memory {
+    constructor(descriptor: { initial: number; maximum?: number });
+    readonly buffer: ArrayBuffer;
+    grow(pages: number): number;
+  }
+  /** A table of references. */
+  class Table {
+    constructor(descriptor: { element: "anyfunc" | "externref"; initial: number; maximum?: number }, value?: any);
+    readonly length: number;
+    get(index: number): any;
+    set(index: number, value?: any): void;
+    grow(by: number, value?: any): number;
+  }
+  /** A global variable. */
+  class Global {
+    constructor(descriptor: { value: string; mutable?: boolean }, value?: any);
+    value: any;
+    valueOf(): any;
+  }
+  /** The type of an exception. */
+  class Tag {
+    constructor(type: { parameters: string[] });
+  }
+  /** An exception that code throws or catches. */
+  class Exception {
+    constructor(tag: Tag, payload: any[]);
+    is(tag: Tag): boolean;
+    getArg(tag: Tag, index: number): any;
+  }
+  /** Bytes that are not a valid module. */
+  class CompileError extends Error {}
+  /** Imports that do not fit a module. */
+  class LinkError extends Error {}
+  /** A trap, for example a division by zero. */
+  class RuntimeError extends Error {}
+
+  /** Returns whether bytes are a valid module. */
+  function validate(bytes: ToolBytes): boolean;
+  /** Compiles bytes. */
+  function compile(bytes: ToolBytes): Promise<Module>;
+  /** Compiles bytes, and makes an instance. */
+  function instantiate(bytes: ToolBytes, imports?: Imports): Promise<{ module: Module; instance: Instance }>;
+  /** Makes an instance of a module. */
+  function instantiate(module: Module, imports?: Imports): Promise<Instance>;
+}

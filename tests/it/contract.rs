@@ -166,7 +166,6 @@ async fn code_outside_the_contract_does_not_compile() {
         "XMLHttpRequest",
         "localStorage",
         "setImmediate",
-        "WebAssembly",
     ];
     let mistakes = [
         "req.query.q.push('x')",

@@ -117,6 +117,7 @@ const TABLES: &[(Bound, &[&str])] = &[
 const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("sandbox/fair/src/lib.rs", SINCE_A_SWEEP, &["owners", "waiting"]),
     ("sandbox/pool/src/breaker.rs", SINCE_A_SWEEP, &["Recent", "callers"]),
+    ("sandbox/pool/src/code_cache.rs", Line("compiled code of sources"), &["CodeCache"]),
     ("sandbox/pool/src/core.rs", Line("places in line, running slots, processes, starts"), &["everyone"]),
     ("sandbox/pool/src/exchange/ops.rs", Line("ops"), &["started", "waiting"]),
     ("sandbox/pool/src/flow.rs", Line("bytes between host and workers"), &["owners"]),

@@ -159,7 +159,7 @@ impl CallLedger {
             ToHost::Declined => Ok(Step::Decline),
             ToHost::Answered { outcome, spent } => self.admit_answer(outcome, spent),
             ToHost::Done { outcome, spent } => Ok(Step::Done(self.check_outcome(outcome)?, spent)),
-            ToHost::Ready { .. } | ToHost::Loaded(_) => Err(Breach::Protocol("a message out of order")),
+            ToHost::Ready { .. } | ToHost::Loaded(_) | ToHost::Compiled(_) => Err(Breach::Protocol("a message out of order")),
         }
     }
 

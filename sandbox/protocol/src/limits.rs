@@ -55,6 +55,12 @@ pub const FORM_HEAD_BYTES: usize = 16 << 10;
 /// Maximum bytes of a `URLPattern`, and of a URL that it is compared with.
 pub const URL_PATTERN_BYTES: usize = 16 << 10;
 
+/// Size from which compiled code of a source is kept, in bytes. 256 KiB. Smaller sources compile in a few milliseconds.
+pub const COMPILED_SOURCE_BYTES: usize = 256 << 10;
+
+/// Maximum size of compiled code that is kept, in bytes. 4 MiB.
+pub const COMPILED_BYTES: usize = 4 << 20;
+
 /// Maximum length of the stack of a thrown error, in bytes. The rest is cut off.
 pub const STACK_BYTES: u64 = 8 << 10;
 

@@ -15,12 +15,12 @@ pub(crate) struct Driver {
 }
 
 /// Takes the driver functions and hardens the isolate. Afterwards nothing in it can reach `Deno` or
-/// any op by name.
+/// any op by name. `wasm`: whether handlers have `WebAssembly`.
 ///
 /// # Panics
 ///
 /// If the scripts are not those that this binary was built with.
-pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
+pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>, wasm: bool) -> Driver {
     let global = scope.get_current_context().global(scope);
     let deno = object(scope, global, "Deno");
     let core = object(scope, deno, "core");
@@ -41,7 +41,9 @@ pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
     let intl = v8::Boolean::new(scope, cfg!(feature = "v8"));
     let [decoders, compressors, body] =
         [DECODERS, COMPRESSORS, REQUEST_BODY_BYTES].map(|limit| v8::Integer::new(scope, i32::try_from(limit).expect("a limit is small")));
-    boot.call(scope, undefined, &[ops.into(), decoders.into(), intl.into(), compressors.into(), body.into()]).expect("90_entry.js boots");
+    let wasm = v8::Boolean::new(scope, wasm);
+    let arguments: [Local<'_, v8::Value>; 6] = [ops.into(), decoders.into(), intl.into(), compressors.into(), body.into(), wasm.into()];
+    boot.call(scope, undefined, &arguments).expect("90_entry.js boots");
     driver
 }
 

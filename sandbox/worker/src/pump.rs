@@ -106,7 +106,7 @@ fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Resul
                 budget.wall_left();
                 return Ok((0, Ok(OpValue::None)));
             }
-            Ok(ToWorker::Load(_)) => return Err(End::Gone(HostGone::Frame)),
+            Ok(ToWorker::Load(_) | ToWorker::Code(_)) => return Err(End::Gone(HostGone::Frame)),
             Err(gone) => return Err(End::Gone(gone)),
         }
     }

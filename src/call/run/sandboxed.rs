@@ -133,7 +133,7 @@ impl SandboxedRun {
                 caller,
                 by_owner,
                 isolation,
-                tier: endpoint.tier,
+                tier: endpoint.worker_tier(),
                 concurrency: LiveEndpoint::CONCURRENCY,
                 start,
             };

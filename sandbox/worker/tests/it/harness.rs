@@ -58,6 +58,8 @@ pub struct Worker {
     pub messages: Vec<ProgressMessage>,
     /// Answers of the last call before its end.
     pub answers: Vec<Outcome>,
+    /// Compiled code of the bundle, if the worker sent it.
+    pub compiled: Option<Bytes>,
     /// Highest number of concurrent ops of the last call, without timers.
     pub max_in_flight: usize,
     pub waits: usize,
@@ -123,6 +125,7 @@ impl Worker {
             logs: Vec::new(),
             messages: Vec::new(),
             answers: Vec::new(),
+            compiled: None,
             max_in_flight: 0,
             waits: 0,
             peak: None,
@@ -169,6 +172,7 @@ impl Worker {
         loop {
             match self.receive() {
                 Some(ToHost::Loaded(result)) => return result,
+                Some(ToHost::Compiled(code)) => self.compiled = Some(code),
                 Some(ToHost::Log(line)) => self.logs.push(line),
                 Some(ToHost::Waiting) => {}
                 Some(ToHost::Op { op, request }) => self.answer(op, &request),

@@ -29,4 +29,6 @@ mod streamed;
 mod streams;
 mod tiers;
 mod wait_until;
+#[cfg(feature = "v8")]
+mod wasm;
 mod web;
