@@ -13,8 +13,8 @@ mod pieces;
 mod tokens;
 
 use std::{
-    cmp::Reverse,
     borrow::Cow,
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     ops::Range,
     sync::OnceLock,

@@ -282,7 +282,8 @@ async fn request_with_the_payment_waits_for_the_end_of_its_stream() {
     let payment = payer.pay(&host.challenge("words").await);
     let mut response = open(&host, &json!({}), &payment).await;
     assert_eq!(next(&mut response).await, line("0\n"));
-    let (again, ()) = tokio::join!(host.call_paid("words", &json!({}), &payment), go(&host, "a", 1));
+    let input = json!({});
+    let (again, ()) = tokio::join!(host.call_paid("words", &input, &payment), go(&host, "a", 1));
     assert_eq!(&again.is(200).body[..], b"0\n1\n");
     assert_eq!((next(&mut response).await, next(&mut response).await), (line("1\n"), Ok(None)));
 }
