@@ -4,7 +4,7 @@
 "use strict";
 
 ((parts) => {
-  const { Date, DatePrototype, DatePrototypeToString, ObjectDefineProperty, ObjectFreeze, ReflectApply, ReflectConstruct,
+  const { Date, DatePrototype, DatePrototypeToString, ObjectDefineProperty, ReflectApply, ReflectConstruct,
     ReflectGetOwnPropertyDescriptor, DateParse, DateUTC } = parts.primordials;
 
   let nowMs = 0;

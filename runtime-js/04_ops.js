@@ -4,7 +4,7 @@
 "use strict";
 
 ((parts) => {
-  const { ToolError, setReason, clock, define } = parts;
+  const { ToolError, setReason, clock, define, ops } = parts;
   const { ArrayIsArray, JSONParse, JSONStringify, NumberMAX_SAFE_INTEGER, ObjectKeys, Promise, PromiseReject, SafeMap,
     StringPrototypeIsWellFormed, TypeError } = parts.primordials;
 
@@ -49,6 +49,12 @@
     waiting.set(number, { __proto__: null, resolve: fire, reject: undefined, convert: undefined, failure: undefined });
   }
 
+  /** Calls `task`, which must not throw, once all microtasks have run. Dropped if the call has ended by then. */
+  function queueTask(task) {
+    const number = ops.op_task();
+    waiting.set(number, { __proto__: null, resolve: undefined, reject: undefined, convert: undefined, failure: undefined, task });
+  }
+
   /**
    * Called by the worker, only with primitives and byte arrays. Never throws, so that no value of a
    * handler reaches the worker's native side. A response has its head in `value` and its body in
@@ -60,6 +66,10 @@
     if (op === undefined) return;
     waiting.delete(number);
     try {
+      if (op.task !== undefined) {
+        op.task();
+        return;
+      }
       if (kind === FAILURE) {
         op.reject?.(setReason(op.failure, code, value, status));
         return;
@@ -134,10 +144,10 @@
    * ended call. Rejects these ops, and returns whether there were any.
    */
   function rejectUnanswered() {
-    const ops = unanswered;
+    const ended = unanswered;
     unanswered = [];
-    for (let i = 0; i < ops.length; i++) ops[i].reject(callEnded(ops[i].failure));
-    return ops.length !== 0;
+    for (let i = 0; i < ended.length; i++) ended[i].reject(callEnded(ended[i].failure));
+    return ended.length !== 0;
   }
 
   /** Ignores the answer of this op. */
@@ -220,6 +230,16 @@
     }
   }
 
+  const LIST_OPTIONS = ["prefix", "limit", "cursor"];
+
+  /** Returns the options of a list as its op takes them. The arguments are those of the method `what`. */
+  function listOptions(given, others, what) {
+    noArgumentsAfterOptions(others, what, 1);
+    const { prefix, limit, cursor } = options(given, what, LIST_OPTIONS);
+    const text = (value, option) => (value === undefined || value === null ? "" : name(value, option));
+    return { __proto__: null, prefix: text(prefix, "prefix"), limit: whole(limit, "limit", 1), cursor: text(cursor, "cursor") };
+  }
+
   function enumerate(names) {
     let text = "";
     for (let i = 0; i < names.length; i++) text += `${i === 0 ? "" : i === names.length - 1 ? " and " : ", "}\`${names[i]}\``;
@@ -230,6 +250,7 @@
   parts.promised = promised;
   parts.awaited = awaited;
   parts.timed = timed;
+  parts.queueTask = queueTask;
   parts.request = request;
   parts.isRunning = isRunning;
   parts.requireRunning = requireRunning;
@@ -238,5 +259,5 @@
   parts.beginCall = begin;
   parts.rejectUnanswered = rejectUnanswered;
   parts.forgetOp = forgetOp;
-  parts.check = { __proto__: null, string, name, json, whole, options, enumerate, noExtraArguments, noArgumentsAfterOptions };
+  parts.check = { __proto__: null, string, name, json, whole, options, listOptions, enumerate, noExtraArguments, noArgumentsAfterOptions };
 })(globalThis.__tollhouse);

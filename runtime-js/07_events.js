@@ -160,6 +160,8 @@
   /** Converts a number of an event to an unsigned 32-bit integer. */
   const unsigned = (value) => (value === undefined ? 0 : Number(value) >>> 0);
 
+  let errorArguments;
+
   class ErrorEvent extends Event {
     #message;
     #filename;
@@ -191,6 +193,12 @@
     get error() {
       return this.#error;
     }
+
+    static {
+      /** Returns the arguments of `onerror` of the global object, or undefined for another event. */
+      errorArguments = (event) =>
+        (#error in event ? [event.#message, event.#filename, event.#line, event.#column, event.#error] : undefined);
+    }
   }
 
   /** The global object, from `boot` on. Its listeners are in `globalState`. */
@@ -221,6 +229,7 @@
 
   function addRow(state, row) {
     define(state.rows, state.rows.length, row);
+    if (state === globalState) parts.globalListenersChanged(hasListeners);
   }
 
   /** Removes a row from a copy of the list, because a dispatch can be reading the list. */
@@ -230,6 +239,7 @@
     const remaining = [];
     for (let i = 0; i < state.rows.length; i++) if (!state.rows[i].removed) define(remaining, remaining.length, state.rows[i]);
     state.rows = remaining;
+    if (state === globalState) parts.globalListenersChanged(hasListeners);
   }
 
   class EventTarget {
@@ -324,10 +334,31 @@
       handler.row = undefined;
     } else if (handler.row === undefined) {
       const listener = (event) => {
-        if (typeof handler.value === "function" && ReflectApply(handler.value, target, [event]) === false) events.prevent(event);
+        if (typeof handler.value !== "function") return;
+        // The exception of the HTML standard: `onerror` of the global object has five parameters, and true cancels.
+        const parameters = target === globalTarget && type === "error" ? errorArguments(event) : undefined;
+        if (ReflectApply(handler.value, target, parameters ?? [event]) === (parameters !== undefined)) events.prevent(event);
       };
       handler.row = { __proto__: null, type, listener, capture: false, once: false, passive: false, removed: false };
       addRow(state, handler.row);
+    }
+  }
+
+  /** Adds an attribute `on...` for each of these types to the prototype of targets, or to `target` alone. */
+  function defineHandlers(holder, types, target = undefined) {
+    for (let i = 0; i < types.length; i++) {
+      const type = types[i];
+      const name = "on" + type;
+      const accessor = {
+        get [name]() {
+          return handlerOf(target ?? this, type);
+        },
+        set [name](handler) {
+          setHandler(target ?? this, type, handler);
+        },
+      };
+      const { get, set } = ReflectGetOwnPropertyDescriptor(accessor, name);
+      ObjectDefineProperty(holder, name, { __proto__: null, get, set, enumerable: true, configurable: true });
     }
   }
 
@@ -476,7 +507,7 @@
    * then to the log, unless one of them canceled the event. Never throws.
    */
   function report(error) {
-    if (isReporting || !hasListeners(globalState, "error")) {
+    if (isReporting || !hasListeners("error")) {
       parts.logUncaught(error);
       return;
     }
@@ -489,8 +520,10 @@
     }
   }
 
-  function hasListeners(state, type) {
-    for (let i = 0; i < state.rows.length; i++) if (state.rows[i].type === type) return true;
+  /** Returns whether the global object has listeners of a type. */
+  function hasListeners(type) {
+    const { rows } = globalState;
+    for (let i = 0; i < rows.length; i++) if (rows[i].type === type) return true;
     return false;
   }
 
@@ -505,7 +538,12 @@
     // As without this prototype: some packages ask the tag which runtime they are in.
     parts.tag(prototype, "Object");
     ObjectSetPrototypeOf(global, prototype);
+    defineHandlers(global, ["error", "unhandledrejection", "rejectionhandled"], global);
   };
+  /** Called with a function that returns whether the global object has listeners of a type. */
+  parts.globalListenersChanged = () => {};
+  parts.defineHandlers = defineHandlers;
+  parts.globalTarget = () => globalTarget;
   parts.uncaught = report;
   parts.dispatchTrusted = (target, event) => dispatch(target, event, true);
   parts.handlerOf = handlerOf;

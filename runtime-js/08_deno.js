@@ -1,4 +1,4 @@
-// The ground that scripts of `deno_web` stand on. The build adds them after this file, unchanged: see
+// The environment of the scripts of `deno_web`. The build adds them after this file, unchanged: see
 // `DENO_SCRIPTS` in sandbox/worker/build.rs. They get our primordials, our clock and our ops, and each
 // script of theirs that is not taken is replaced by an adapter to our own interface here.
 "use strict";
@@ -33,7 +33,7 @@
 
   const ignore = () => {};
 
-  /** As much of `Deno.core` as the scripts use. */
+  /** The members of `Deno.core` that the scripts use. */
   const core = {
     __proto__: null,
     loadExtScript,
@@ -44,7 +44,7 @@
     // A handler has no such buffers.
     isSharedArrayBuffer: () => false,
     isProxy: (value) => ops.op_is_proxy(value),
-    // Without half of a surrogate pair, which the engines encode differently.
+    // Replaces lone surrogates, which the engines encode differently.
     encode: (text) => ops.op_text_encode(StringPrototypeToWellFormed(text)),
     decode: (bytes) => ops.op_text_decode(bytes, false),
     print: ignore,
@@ -60,7 +60,7 @@
   const primordials = {
     __proto__: P,
     Date: parts.globals.Date,
-    // Nothing of URLPattern is kept at random.
+    // URLPattern fills its caches at random. This keeps them empty.
     MathRandom: () => 1,
     SafeFinalizationRegistry: class {
       register() {}

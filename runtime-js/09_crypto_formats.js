@@ -320,7 +320,7 @@
     return namedCurve ?? (name === "Ed25519" || name === "X25519" ? name : undefined);
   }
 
-  /** Returns the bytes of a key in a format, which is not `jwk`. */
+  /** Returns the bytes of a key in any format except `jwk`. */
   function exportBytes(format, { type, algorithm, data }) {
     const kind = kindOf(algorithm);
     if (kind === undefined) {

@@ -163,7 +163,7 @@
     return output;
   }
 
-  /** Derives as many bits as `length`, or for ECDH and X25519 all if it is null. */
+  /** Derives `length` bits. For ECDH and X25519, null stands for all of them. */
   function deriveBits(normalized, slots, length) {
     return normalized.public === undefined ? derive(normalized, slots, length) : agree(normalized, slots, length);
   }

@@ -4,8 +4,9 @@
 
 ((parts) => {
   const { adoptInterface, denoScript } = parts;
-  const { MathMin, Promise, PromisePrototypeThen, ReflectApply, ReflectGetOwnPropertyDescriptor, TypeError, TypedArrayPrototypeGetLength,
-    TypedArrayPrototypeGetSymbolToStringTag, TypedArrayPrototypeSet, TypedArrayPrototypeSubarray, Uint8Array } = parts.primordials;
+  const { MathMin, ObjectPrototypeIsPrototypeOf, Promise, PromisePrototypeThen, ReflectApply, ReflectGetOwnPropertyDescriptor, TypeError,
+    TypedArrayPrototypeGetLength, TypedArrayPrototypeGetSymbolToStringTag, TypedArrayPrototypeSet, TypedArrayPrototypeSubarray,
+    Uint8Array } = parts.primordials;
 
   const streams = denoScript("ext:deno_web/06_streams.js");
   const { ReadableStream } = streams;
@@ -42,23 +43,30 @@
 
   const getter = (Class, name) => ReflectGetOwnPropertyDescriptor(Class.prototype, name).get;
   const typeOf = getter(Blob, "type");
+  const sizeOf = getter(Blob, "size");
   const nameOf = getter(File, "name");
   const modifiedOf = getter(File, "lastModified");
 
-  /** Returns whether the getter of an interface takes `value` as its object. */
-  function accepts(get, value) {
+  const { brand } = denoScript("ext:deno_webidl/00_webidl.js");
+
+  /**
+   * Returns whether `value` is an object of an interface of `deno_web`, as its getters check it. They throw for
+   * any other object, which is slow for values of many objects.
+   */
+  function isOf(Class, value) {
     if (typeof value !== "object" || value === null) return false;
     try {
-      ReflectApply(get, value, []);
-      return true;
+      return ObjectPrototypeIsPrototypeOf(Class.prototype, value) && value[brand] === brand;
     } catch {
+      // A trap of a proxy.
       return false;
     }
   }
 
-  parts.isBlob = (value) => accepts(typeOf, value);
-  parts.isFile = (value) => accepts(nameOf, value);
+  parts.isBlob = (value) => isOf(Blob, value);
+  parts.isFile = (value) => isOf(File, value);
   parts.blobType = (blob) => ReflectApply(typeOf, blob, []);
+  parts.blobSize = (blob) => ReflectApply(sizeOf, blob, []);
   parts.fileName = (file) => ReflectApply(nameOf, file, []);
 
   /** Returns a copy of a Blob or File, for `structuredClone`. */
@@ -72,7 +80,7 @@
   const { pipeThrough } = ReadableStream.prototype;
   const { read, cancel: cancelReader } = streams.ReadableStreamDefaultReader.prototype;
 
-  parts.isStream = (value) => accepts(lockedOf, value);
+  parts.isStream = (value) => isOf(ReadableStream, value);
   /** Returns whether a stream has been read or canceled, or is being read. */
   parts.isStreamUsed = (stream) => streams.isReadableStreamDisturbed(stream);
   parts.isStreamLocked = (stream) => ReflectApply(lockedOf, stream, []);
@@ -94,7 +102,7 @@
    */
   parts.streamMover = (value) => {
     if (parts.isStream(value)) return parts.isStreamLocked(value) ? null : () => parts.proxyStream(value);
-    if (accepts(writableLockedOf, value)) return ReflectApply(writableLockedOf, value, []) ? null : () => writableProxy(value);
+    if (isOf(streams.WritableStream, value)) return ReflectApply(writableLockedOf, value, []) ? null : () => writableProxy(value);
     return undefined;
   };
 

@@ -64,9 +64,13 @@
       this.requireUsable();
       return this.#stream === undefined ? this.#content : undefined;
     }
+    /** Returns the stream that was given as the content, or undefined. */
+    get ownStream() {
+      return this.#content === undefined ? this.#stream : undefined;
+    }
     /**
      * Reads a string, bytes or null. A stream is read whole, up to its first chunk beyond `limit`
-     * bytes. This is where an answer or a request would leave in pieces.
+     * bytes.
      */
     async whole(limit) {
       this.requireUsable();

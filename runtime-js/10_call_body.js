@@ -56,7 +56,7 @@
       };
       return new streams.ReadableStream({ __proto__: null, type: "bytes", pull }, { __proto__: null, highWaterMark: 0 });
     }
-    /** Returns a promise of the bytes from `offset` on, which is of undefined at the end. */
+    /** Returns a promise of the bytes from `offset` on, or of undefined at the end. */
     #piece(offset) {
       return request(this.#call, () => promised(ops.op_body_read(offset)));
     }

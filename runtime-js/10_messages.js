@@ -176,6 +176,15 @@
     get reason() {
       return this.#reason;
     }
+
+    static {
+      /** Returns an event about this promise itself. The constructor converts a promise of another class. */
+      parts.rejectionEvent = (type, promise, reason, cancelable) => {
+        const event = new PromiseRejectionEvent(type, { __proto__: null, cancelable, promise: null, reason });
+        event.#promise = promise;
+        return event;
+      };
+    }
   }
 
   const { streamMover } = parts;

@@ -8,7 +8,6 @@
   const orNull = (value) => (value === undefined ? null : value);
 
   const SET_OPTIONS = ["ttlMs"];
-  const LIST_OPTIONS = ["prefix", "limit", "cursor"];
 
   /** Option names of other stores that correspond to `ttlMs` here. */
   const TTL = "after `ttlMs` milliseconds the key is gone";
@@ -41,15 +40,8 @@
     },
     list(options, ...others) {
       return request(call, () => {
-        check.noArgumentsAfterOptions(others, "ctx.kv.list", 1);
-        const { prefix, limit, cursor } = check.options(options, "ctx.kv.list", LIST_OPTIONS);
-        return promised(
-          ops.op_kv_list(
-            prefix === undefined || prefix === null ? "" : check.name(prefix, "prefix"),
-            check.whole(limit, "limit", 1),
-            cursor === undefined || cursor === null ? "" : check.name(cursor, "cursor"),
-          ),
-        );
+        const { prefix, limit, cursor } = check.listOptions(options, others, "ctx.kv.list");
+        return promised(ops.op_kv_list(prefix, limit, cursor));
       });
     },
     atomic(...others) {

@@ -23,8 +23,6 @@
   const orNull = (value) => (value === undefined ? null : value);
   const textOrNull = (bytes) => (bytes === undefined ? null : ops.op_text_decode(bytes, false));
 
-  const LIST_OPTIONS = ["prefix", "limit", "cursor"];
-
   const filesOf = (call) => {
     /** Reads a file. `convert` turns its bytes into the handler's value. */
     const read = (path, others, what, convert) =>
@@ -63,15 +61,8 @@
       },
       list(options, ...others) {
         return request(call, () => {
-          check.noArgumentsAfterOptions(others, "ctx.files.list", 1);
-          const { prefix, limit, cursor } = check.options(options, "ctx.files.list", LIST_OPTIONS);
-          return promised(
-            ops.op_file_list(
-              prefix === undefined || prefix === null ? "" : check.name(prefix, "prefix"),
-              check.whole(limit, "limit", 1),
-              cursor === undefined || cursor === null ? "" : check.name(cursor, "cursor"),
-            ),
-          );
+          const { prefix, limit, cursor } = check.listOptions(options, others, "ctx.files.list");
+          return promised(ops.op_file_list(prefix, limit, cursor));
         });
       },
     };

@@ -16,6 +16,8 @@
   const STRINGS =
     "code from strings is not available: use a package that does not need it, or generate its code before you publish (for example, standalone code of ajv or precompiled templates)";
 
+  const WASM = "a tool needs the capability `wasm` for it, on a host with V8 and outside the tier `jitless`";
+
   const ADVICE = new SafeMap();
   for (const [names, advice] of [
     [["fetch", "XMLHttpRequest", "axios", "WebSocket", "EventSource"], HTTP],
@@ -26,7 +28,7 @@
     [["window", "document", "location", "alert", "confirm", "prompt", "localStorage", "sessionStorage", "indexedDB", "caches"], PAGE],
     [["global"], "use globalThis"],
     [["setImmediate"], "use queueMicrotask or setTimeout"],
-    [["WebAssembly"], STRINGS],
+    [["WebAssembly"], WASM],
     [["Worker", "SharedArrayBuffer", "Atomics"], "a handler has one thread"],
     [["waitUntil"], "use `ctx.waitUntil(promise)`"],
     [["passThroughOnException"], "the caller gets every error of a handler, so catch it in the handler"],

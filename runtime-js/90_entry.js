@@ -4,9 +4,9 @@
 
 ((parts) => {
   const { clock, describe, memberFactories, globals, ops, primordials } = parts;
-  const { EvalError, JSONParse, JSONStringify, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectKeys,
-    ObjectSetPrototypeOf, ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, RegExpPrototypeExec, SafeRegExp,
-    SafeSet, TypeError } = primordials;
+  const { ArrayBufferPrototypeGetByteLength, EvalError, JSONParse, JSONStringify, ObjectDefineProperty, ObjectFreeze,
+    ObjectGetPrototypeOf, ObjectKeys, ObjectSetPrototypeOf, ReflectApply, ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor,
+    ReflectOwnKeys, RegExpPrototypeExec, SafeRegExp, SafeSet, TypeError } = primordials;
 
   /**
    * The global names of the language that a handler keeps. Everything else is removed from the
@@ -44,12 +44,44 @@
     return denied;
   }
 
-  /** Removes globals that are not on the lists, and adds the globals of these files. */
-  function harden() {
+  /** Removes from `WebAssembly` what needs a thread, a network or a second stack. */
+  function hardenWasm({ Memory }) {
+    const absent = ["compileStreaming", "instantiateStreaming", "promising", "Suspending", "SuspendError"];
+    for (let i = 0; i < absent.length; i++) ReflectDeleteProperty(globalThis.WebAssembly, absent[i]);
+    const { prototype } = Memory;
+    ReflectDeleteProperty(prototype, "toFixedLengthBuffer");
+    ReflectDeleteProperty(prototype, "toResizableBuffer");
+    const { get: read, enumerable } = ReflectGetOwnPropertyDescriptor(prototype, "buffer");
+    const { get } = ReflectGetOwnPropertyDescriptor({
+      get buffer() {
+        const buffer = ReflectApply(read, this, []);
+        // That of a shared memory leads to `SharedArrayBuffer`.
+        if (!isArrayBuffer(buffer)) throw new TypeError("a shared memory is not available: a handler has one thread");
+        return buffer;
+      },
+    }, "buffer");
+    ObjectDefineProperty(prototype, "buffer", { __proto__: null, get, set: undefined, enumerable, configurable: true });
+  }
+
+  function isArrayBuffer(value) {
+    try {
+      ArrayBufferPrototypeGetByteLength(value);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /**
+   * Removes globals that are not on the lists, and adds the globals of these files. `wasm`: whether handlers keep
+   * `WebAssembly`.
+   */
+  function harden(wasm) {
+    if (wasm) hardenWasm(globalThis.WebAssembly);
     const keys = ReflectOwnKeys(globalThis);
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i];
-      if (typeof key === "string" && ALLOWED_GLOBALS.has(key)) continue;
+      if (typeof key === "string" && (ALLOWED_GLOBALS.has(key) || (wasm && key === "WebAssembly"))) continue;
       if (ReflectDeleteProperty(globalThis, key)) continue;
       const descriptor = ReflectGetOwnPropertyDescriptor(globalThis, key);
       if (descriptor !== undefined && descriptor.writable) globalThis[key] = undefined;
@@ -72,9 +104,9 @@
 
   /**
    * Receives the ops and limits, and hardens the isolate. `intl`: whether the engine has a usable
-   * `Intl`.
+   * `Intl`. `wasm`: whether handlers have `WebAssembly`.
    */
-  function boot(bindings, decoders, intl, compressors, requestBodyBytes) {
+  function boot(bindings, decoders, intl, compressors, requestBodyBytes, wasm) {
     parts.limits.decoders = decoders;
     parts.limits.compressors = compressors;
     parts.limits.requestBodyBytes = requestBodyBytes;
@@ -83,7 +115,7 @@
       if (primordials.StringPrototypeStartsWith(names[i], "op_")) ops[names[i]] = bindings[names[i]];
     }
     parts.addView("Float16Array", globalThis.Float16Array);
-    harden();
+    harden(wasm);
     if (!intl) ReflectDeleteProperty(globalThis, "Intl");
   }
 
@@ -133,6 +165,8 @@
     if (value !== null && typeof value === "object") {
       const response = parts.readResponse(value);
       if (response !== undefined) return answerResponse(response);
+      const streamed = parts.answerIterable(value);
+      if (streamed !== undefined) return streamed;
     }
     if (value === undefined) return ops.op_returned("null");
     const text = JSONStringify(value);
@@ -153,6 +187,9 @@
     }
     parts.define(rows, "toJSON", undefined);
     const head = JSONStringify(rows);
+    // The schema of the result applies to JSON, so that is read whole.
+    const stream = json ? undefined : given.ownStream;
+    if (stream !== undefined && ops.op_streams()) return await parts.answerStream(status, head, stream);
     const call = parts.runningCall();
     // A body beyond the limit is stopped by its op.
     const body = await given.whole(ops.op_output_bytes());
@@ -198,10 +235,12 @@
       if (bodyBytes < 0) ObjectSetPrototypeOf(req, parts.requestPrototype);
       else parts.giveBody(req, call, bodyBytes);
       const pending = answer(await handler(req, context(call, granted)));
-      // Set without a pause after the answer, in which the handler could still set its charge.
+      // Set at once: a pause would let the handler set its charge after the answer.
       if (pending === undefined) call.answered = true;
       else await pending;
     } catch (error) {
+      // Otherwise it would end the next call.
+      if (call !== parts.runningCall()) return;
       call.answered = true;
       threw(error);
     }
@@ -274,5 +313,6 @@
     const { message, stack } = describe(error);
     ops.op_log(3, `uncaught: ${stack === "" ? message : stack}`, "");
   };
-  parts.driver = { __proto__: null, boot, load, call, explain, deliver: parts.deliver, rejectUnanswered: parts.rejectUnanswered };
+  parts.driver = { __proto__: null, boot, load, call, explain, deliver: parts.deliver, rejectUnanswered: parts.rejectUnanswered,
+    rejectionsNoted: parts.rejectionsNoted };
 })(globalThis.__tollhouse);

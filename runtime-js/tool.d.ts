@@ -21,8 +21,8 @@
  *   first; pending reads, requests and timers are dropped.
  * - Time stands still while a handler computes. `Date.now()` returns the start of the call, and
  *   advances with each answer that you await from `ctx` or a timer.
- * - `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not available. `Intl` is available on V8
- *   only.
+ * - `Atomics` and `SharedArrayBuffer` are not available. `Intl` is available on V8 only, and
+ *   `WebAssembly` there with the capability `wasm`.
  * - `eval` and `Function` throw an `EvalError`. They exist because packages refer to them while
  *   they load.
  *
@@ -97,7 +97,7 @@ interface ScheduledEvent {
 }
 
 /**
- * The result of a handler: a JSON value, or a `Response`.
+ * The result of a handler: a JSON value, a `Response`, or the chunks of a streamed answer.
  *
  * A JSON value is sent with status 200, and `undefined` as `null`. A `Response` has its own status
  * and headers. Of its headers, the caller gets `content-type`, `content-language`,
@@ -123,8 +123,36 @@ interface ScheduledEvent {
  *   return new Response("<svg/>", { headers: { "content-type": "image/svg+xml" } });
  * }
  * ```
+ *
+ * A `Response` with a `ReadableStream`, an async generator and any other asynchronous iterable are
+ * sent as they are produced, unless the content type is JSON. The next chunk is requested when the
+ * caller has room for it. Without a `content-type`, the first value of an iterable decides:
+ *
+ * - text is `text/plain; charset=utf-8`, and bytes are `application/octet-stream`
+ * - other values are lines of JSON, as `application/x-ndjson`
+ *
+ * If the caller leaves, a stream is canceled with a `ToolError`, and a generator continues at its
+ * `finally`. An error before the first chunk fails the call, and a later one breaks the answer off.
+ * A streamed answer has at most 10 MiB (`streamBytes`) and 100,000 chunks. The schema of the result
+ * does not apply to it. Callers that take no stream get the whole, within `outputBytes`.
+ *
+ * @example
+ * ```ts
+ * export default async function* (req: ToolRequest<{ upTo: number }>): AsyncGenerator<string> {
+ *   for (let n = 1; n <= req.input.upTo; n++) yield `${n}\n`;
+ * }
+ * ```
+ *
+ * @example
+ * ```ts
+ * export default async (req: ToolRequest): Promise<ToolResult> => {
+ *   const body = JSON.stringify({ ...req.input, stream: true });
+ *   const upstream = await fetch("https://api.example.com/v1/chat", { method: "POST", body });
+ *   return new Response(upstream.body, { headers: { "content-type": "text/event-stream" } });
+ * };
+ * ```
  */
-type ToolResult = unknown | Response;
+type ToolResult = unknown | Response | AsyncIterable<unknown>;
 
 /**
  * The request of a call.
@@ -392,13 +420,13 @@ interface ToolContext {
   /**
    * Continues work after the answer, without a capability.
    *
-   * The caller gets the answer, and it is settled, without waiting for `promise`. The work stays
-   * within the limits of the call: `wallMs` and `cpuMs` count from its start. It can use `ctx`,
+   * The caller gets the answer and the call is settled, without waiting for `promise`. The work
+   * stays within the limits of the call: `wallMs` and `cpuMs` count from its start. It can use `ctx`,
    * except that `charge` rejects with `call_ended` and progress is dropped. A rejection, or a stop
    * at a limit, is written to the log of the call and changes nothing for the caller.
    *
-   * If too many calls of the tool or its owner work after their answer, further work is stopped with
-   * the answer, and the log has a line. Await work that must happen before you return.
+   * If too many calls of the tool or its owner work after their answer, further work ends with the
+   * answer, and the log has a line about it. So await work that must happen before you return.
    *
    * @example
    * ```ts
@@ -789,6 +817,14 @@ interface ToolError extends Error {
 
 // Portable forms of Node's modules, which the bundler adds. They have no types here.
 declare module "node:*";
+
+/** A file of WebAssembly, which the bundler puts into the bundle as a module. */
+declare module "*.wasm" {
+  /** The compiled file. Undefined without a grant. */
+  const module: WebAssembly.Module;
+  /** The compiled file. Undefined without a grant. */
+  export default module;
+}
 
 /** Bytes: an `ArrayBuffer`, or a view of one, for example a `Uint8Array`. */
 type ToolBytes = ArrayBuffer | ArrayBufferView;
@@ -2480,9 +2516,12 @@ declare var EventTarget: {
 
 /**
  * Adds a listener of the global object. The runtime dispatches `error`, an `ErrorEvent`, for
- * exceptions of timers, listeners and microtasks, and for `reportError`.
+ * exceptions of timers, listeners and microtasks, and for `reportError`. The log gets a line unless
+ * a listener cancels the event.
  *
- * The log gets a line unless a listener cancels the event. Unhandled rejections are not reported.
+ * It dispatches `unhandledrejection`, a `PromiseRejectionEvent`, for promises that were rejected and
+ * have no handler once all microtasks have run, and `rejectionhandled` if one of them gets a handler
+ * later. Neither affects the call or its log.
  *
  * @example
  * ```ts
@@ -2514,6 +2553,33 @@ declare var removeEventListener: EventTarget["removeEventListener"];
  * ```
  */
 declare var dispatchEvent: EventTarget["dispatchEvent"];
+/**
+ * A listener of `error` of the global object. If it returns true, the log gets no line.
+ *
+ * @example
+ * ```ts
+ * globalThis.onerror = (message, file, line, column, error) => ctx.log.error("in a timer", { message });
+ * ```
+ */
+declare var onerror: ((message: any, filename: string, lineno: number, colno: number, error: any) => any) | null;
+/**
+ * A listener of `unhandledrejection` of the global object.
+ *
+ * @example
+ * ```ts
+ * globalThis.onunhandledrejection = (event) => ctx.log.error("nobody waits", { reason: String(event.reason) });
+ * ```
+ */
+declare var onunhandledrejection: ((event: PromiseRejectionEvent) => any) | null;
+/**
+ * A listener of `rejectionhandled` of the global object.
+ *
+ * @example
+ * ```ts
+ * globalThis.onrejectionhandled = (event) => ctx.log.info("handled late", { reason: String(event.reason) });
+ * ```
+ */
+declare var onrejectionhandled: ((event: PromiseRejectionEvent) => any) | null;
 /**
  * Reports an exception as if no code had caught it: to listeners of `error`, then to the log.
  *
@@ -2639,12 +2705,15 @@ declare var MessageEvent: {
   readonly BUBBLING_PHASE: number;
 };
 /**
- * An event about a rejected promise. The host dispatches none: packages that make their own can use it.
+ * An event about a rejected promise: `unhandledrejection` or `rejectionhandled` of the global object.
+ *
+ * If more than 4,096 promises are rejected before the microtasks end, none of them has an event.
  *
  * @example
  * ```ts
- * const promise = Promise.resolve(1);
- * dispatchEvent(new PromiseRejectionEvent("unhandledrejection", { promise, reason: new Error("mine") }));
+ * addEventListener("unhandledrejection", (event) => {
+ *   if (event instanceof PromiseRejectionEvent) ctx.log.error("nobody waits", { reason: String(event.reason) });
+ * });
  * ```
  */
 interface PromiseRejectionEvent extends Event {
@@ -2661,6 +2730,84 @@ declare var PromiseRejectionEvent: {
   readonly CAPTURING_PHASE: number;
   readonly AT_TARGET: number;
   readonly BUBBLING_PHASE: number;
+};
+/**
+ * An event about the progress of a `FileReader`.
+ *
+ * @example
+ * ```ts
+ * const event = new ProgressEvent("progress", { lengthComputable: true, loaded: 1, total: 2 });
+ * return event.loaded / event.total;
+ * ```
+ */
+interface ProgressEvent extends Event {
+  /** Whether `total` is known. */
+  readonly lengthComputable: boolean;
+  /** The bytes so far. */
+  readonly loaded: number;
+  /** All bytes. */
+  readonly total: number;
+}
+declare var ProgressEvent: {
+  readonly prototype: ProgressEvent;
+  /** Creates an event. */
+  new (type: string, init?: ToolEventInit & { lengthComputable?: boolean; loaded?: number; total?: number }): ProgressEvent;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
+};
+/**
+ * Reads a `Blob` with events. The methods of `Blob` do the same with promises.
+ *
+ * @example
+ * ```ts
+ * const reader = new FileReader();
+ * const read = new Promise((resolve) => (reader.onload = () => resolve(reader.result)));
+ * reader.readAsDataURL(new Blob(["text"], { type: "text/plain" }));
+ * return await read;
+ * ```
+ */
+interface FileReader extends EventTarget {
+  /** `EMPTY`, `LOADING` or `DONE`. */
+  readonly readyState: number;
+  /** The content once it was read, otherwise null. */
+  readonly result: string | ArrayBuffer | null;
+  /** Why reading failed, or null. */
+  readonly error: DOMException | null;
+  /** A listener of `loadstart`. */
+  onloadstart: ((event: any) => void) | null;
+  /** A listener of `progress`. */
+  onprogress: ((event: any) => void) | null;
+  /** A listener of `load`. */
+  onload: ((event: any) => void) | null;
+  /** A listener of `abort`. */
+  onabort: ((event: any) => void) | null;
+  /** A listener of `error`. */
+  onerror: ((event: any) => void) | null;
+  /** A listener of `loadend`, after `load`, `error` and `abort`. */
+  onloadend: ((event: any) => void) | null;
+  /** Ends a reading in progress. */
+  abort(): void;
+  /** Reads the bytes. */
+  readAsArrayBuffer(blob: Blob): void;
+  /** Reads each byte as one character. */
+  readAsBinaryString(blob: Blob): void;
+  /** Reads a `data:` URL. */
+  readAsDataURL(blob: Blob): void;
+  /** Reads text. Its encoding is that of a byte order mark, else `encoding`, else that of the type, else UTF-8. */
+  readAsText(blob: Blob, encoding?: string): void;
+  readonly EMPTY: number;
+  readonly LOADING: number;
+  readonly DONE: number;
+}
+declare var FileReader: {
+  readonly prototype: FileReader;
+  /** Creates a reader. */
+  new (): FileReader;
+  readonly EMPTY: number;
+  readonly LOADING: number;
+  readonly DONE: number;
 };
 
 /**
@@ -3041,3 +3188,87 @@ declare var navigator: Navigator;
 
 /** The global object, the same as `globalThis`. */
 declare var self: typeof globalThis;
+
+/**
+ * Capability `wasm`. Compiles and runs WebAssembly on V8, outside the tier `jitless`. Elsewhere it
+ * is undefined.
+ *
+ * `tollhouse deploy` puts an imported `.wasm` file into the bundle. A module has at most 4 MiB, a
+ * memory 128 MiB and a table 1,000,000 entries. All memories and all code count as memory of the
+ * process, and the time to compile as time of the call. There are no threads, shared memories,
+ * streaming functions or suspended calls.
+ *
+ * @example
+ * ```ts
+ * const bytes = await ctx.files.read("add.wasm");
+ * const { instance } = await WebAssembly.instantiate(bytes!);
+ * const add = instance.exports.add as (a: number, b: number) => number;
+ * return { sum: add(1, 2) };
+ * ```
+ */
+declare namespace WebAssembly {
+  /** Values of imports, by module and name. */
+  type Imports = Record<string, Record<string, any>>;
+  /** The name and kind of an export. */
+  type ModuleExport = { name: string; kind: "function" | "table" | "memory" | "global" | "tag" };
+  /** The module, name and kind of an import. */
+  type ModuleImport = ModuleExport & { module: string };
+
+  /** Compiled code without state. */
+  class Module {
+    constructor(bytes: ToolBytes);
+    static exports(module: Module): ModuleExport[];
+    static imports(module: Module): ModuleImport[];
+    static customSections(module: Module, name: string): ArrayBuffer[];
+  }
+  /** A module with its state. */
+  class Instance {
+    constructor(module: Module, imports?: Imports);
+    readonly exports: Record<string, any>;
+  }
+  /** A memory in pages of 64 KiB. */
+  class Memory {
+    constructor(descriptor: { initial: number; maximum?: number });
+    readonly buffer: ArrayBuffer;
+    grow(pages: number): number;
+  }
+  /** A table of references. */
+  class Table {
+    constructor(descriptor: { element: "anyfunc" | "externref"; initial: number; maximum?: number }, value?: any);
+    readonly length: number;
+    get(index: number): any;
+    set(index: number, value?: any): void;
+    grow(by: number, value?: any): number;
+  }
+  /** A global variable. */
+  class Global {
+    constructor(descriptor: { value: string; mutable?: boolean }, value?: any);
+    value: any;
+    valueOf(): any;
+  }
+  /** The type of an exception. */
+  class Tag {
+    constructor(type: { parameters: string[] });
+  }
+  /** An exception that code throws or catches. */
+  class Exception {
+    constructor(tag: Tag, payload: any[]);
+    is(tag: Tag): boolean;
+    getArg(tag: Tag, index: number): any;
+  }
+  /** Bytes that are not a valid module. */
+  class CompileError extends Error {}
+  /** Imports that do not fit a module. */
+  class LinkError extends Error {}
+  /** A trap, for example a division by zero. */
+  class RuntimeError extends Error {}
+
+  /** Returns whether bytes are a valid module. */
+  function validate(bytes: ToolBytes): boolean;
+  /** Compiles bytes. */
+  function compile(bytes: ToolBytes): Promise<Module>;
+  /** Compiles bytes, and makes an instance. */
+  function instantiate(bytes: ToolBytes, imports?: Imports): Promise<{ module: Module; instance: Instance }>;
+  /** Makes an instance of a module. */
+  function instantiate(module: Module, imports?: Imports): Promise<Instance>;
+}

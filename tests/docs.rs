@@ -261,7 +261,9 @@ fn every_capability_opens_a_member_of_ctx_or_a_global_that_reports_it() {
         if of_ctx(&capability) {
             assert!(members.contains(&format!("`{member}` | Capability `{name}`.")), "{capability:?}: {members}");
         } else {
-            let (before, _) = contract.split_once(&format!("\ndeclare function {member}(")).expect("it is a function");
+            let declaration = [format!("\ndeclare function {member}("), format!("\ndeclare namespace {member} ")];
+            let found = declaration.iter().find_map(|declaration| contract.split_once(declaration));
+            let (before, _) = found.expect("it is a function or a namespace");
             let of = comment(&before.lines().collect::<Vec<_>>());
             assert!(of.starts_with(&format!("Capability `{name}`.")), "{capability:?}: {of}");
         }

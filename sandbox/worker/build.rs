@@ -55,7 +55,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Writes the scripts of Deno, each in a frame that passes it what it stands on: see 08_deno.js.
+/// Writes the scripts of Deno, each in a function that gets its environment: see 08_deno.js.
 #[expect(clippy::disallowed_methods, reason = "this build script writes the files made from the scripts")]
 fn deno_scripts(out: &Path) -> Vec<Script> {
     let sources = [deno_webidl::deno_webidl::init(), deno_web::deno_web::lazy_init()];

@@ -100,6 +100,9 @@ pub struct SetSecretRequest {
     /// The places of a request where these hosts get it. Default: headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<SecretPlace>,
+    /// Whether the handler can get the value of a secret that only hosts or requests with `auth` got before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expose: bool,
 }
 
 fn exposed<S: Serializer>(value: &Zeroizing<String>, serializer: S) -> Result<S::Ok, S::Error> {

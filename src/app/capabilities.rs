@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use tollhouse_base::clock::Clock;
-use tollhouse_capability::{CapabilityServices, Guard, GuardSettings, guard::DevelopmentUpstreams, secret::Secrets};
+use tollhouse_capability::{
+    CapabilityServices, Guard, GuardSettings,
+    guard::{DevelopmentUpstreams, OwnHost},
+    secret::Secrets,
+};
 use tollhouse_config::Settings;
 use tollhouse_objects::Objects;
 use tollhouse_replica::Replica;
@@ -20,7 +24,8 @@ pub(super) fn start(
     secrets: Arc<Secrets>,
     development: DevelopmentUpstreams,
 ) -> Result<Arc<CapabilityServices>, StartError> {
-    let guard = GuardSettings { allow: settings.sandbox.guard_allow.clone(), development, ..GuardSettings::default() };
+    let own = OwnHost::new(settings.base_url.as_deref(), settings.listen);
+    let guard = GuardSettings { allow: settings.sandbox.guard_allow.clone(), development, own, ..GuardSettings::default() };
     let guard = Guard::new(guard).map_err(StartError::Guard)?;
     let (store, replica, logs) = (Arc::clone(store), Arc::clone(replica), settings.retention.logs.clone());
     Ok(CapabilityServices::new(store, clock.clone(), guard, objects, logs, secrets, replica))

@@ -89,7 +89,8 @@ impl<K: Hash + Eq + Clone> FailureLimiter<K> {
     }
 
     /// Returns whether the key has failures that are not yet forgiven at `now`.
-    pub fn has_failures(&self, key: &K, now: Instant) -> bool {
+    #[cfg(test)]
+    pub(super) fn has_failures(&self, key: &K, now: Instant) -> bool {
         !self.uses().behind(key, now).is_zero()
     }
 

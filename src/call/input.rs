@@ -163,7 +163,7 @@ impl Input {
                 (value, text)
             }
         };
-        let within = if !in_query && size.is_ok() { RawBody::within(&value, types) } else { Ok(None) };
+        let within = if !in_query && size.is_ok() { RawBody::from_field(&value, types) } else { Ok(None) };
         let mut raw = None;
         let unfit = match size {
             Err(too_large) => Some(Unfit::Limit(Box::new(too_large))),

@@ -2,19 +2,12 @@
 
 use std::sync::Arc;
 
-use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::{Engine as _, engine::general_purpose::STANDARD_PAD_INDIFFERENT};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_capability::CallBody;
 use tollhouse_money::receipt::{bytes_hash, canonical};
 use tollhouse_tool::{BODY_FIELD, FORM, Mismatch, listed_types, media_type, only_type, takes_type};
-
-/// Standard base64, with or without padding.
-const BASE64: GeneralPurpose =
-    GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent));
 
 /// Maximum length of a content type that is named in JSON, in bytes.
 const MAX_TYPE_BYTES: usize = 1 << 10;
@@ -48,13 +41,13 @@ impl RawBody {
         canonical(&json!({ "contentType": self.content_type, "sha256": self.hash }))
     }
 
-    /// Returns the body that a JSON input contains in its field `body`, for a tool that takes `types`. `None` if the input
-    /// itself is the input.
+    /// Returns the body that a JSON input contains in its field `body`, for a tool that takes `types`. `None` if the
+    /// JSON itself is the input.
     ///
     /// # Errors
     ///
     /// The body is not one that the tool takes.
-    pub(super) fn within(input: &Value, types: &[String]) -> Result<Option<Self>, Mismatch> {
+    pub(super) fn from_field(input: &Value, types: &[String]) -> Result<Option<Self>, Mismatch> {
         if types.is_empty() {
             return Ok(None);
         }
@@ -62,7 +55,7 @@ impl RawBody {
         if let Some(other) = input.as_object().and_then(|fields| fields.keys().find(|name| *name != BODY_FIELD)) {
             return Err(Mismatch::at(
                 format!("/{BODY_FIELD}"),
-                format!("the input has `{BODY_FIELD}` and `{other}`: a file is the whole input"),
+                format!("the input has `{BODY_FIELD}` and `{other}`: a file must be the whole input"),
             ));
         }
         let refuse = |field: &str, message: String| Mismatch::at(format!("/{BODY_FIELD}{field}"), message);
@@ -123,7 +116,7 @@ fn parse_data(data: &str) -> Result<(Option<String>, Vec<u8>), String> {
         Some((named, base64)) => (Some(named.to_owned()).filter(|named| !named.is_empty()), base64),
         None => (None, data),
     };
-    let decoded = BASE64.decode(base64).map_err(|error| format!("`data` is not base64: {error}"))?;
+    let decoded = STANDARD_PAD_INDIFFERENT.decode(base64).map_err(|error| format!("`data` is not base64: {error}"))?;
     Ok((named, decoded))
 }
 
@@ -180,7 +173,7 @@ mod tests {
     }
 
     fn read(input: Value, taken: &[&str]) -> Result<Option<RawBody>, (String, String)> {
-        RawBody::within(&input, &types(taken)).map_err(|mismatch| {
+        RawBody::from_field(&input, &types(taken)).map_err(|mismatch| {
             let problem = mismatch.problems.into_iter().next().unwrap();
             (problem.pointer, problem.message)
         })

@@ -43,7 +43,7 @@ pub struct RequestHead {
     pub path: String,
     /// The query fields. If a name is repeated, the last value counts.
     pub query: BTreeMap<String, String>,
-    /// The [visible](RequestHead::shown) headers, with lower-case names.
+    /// The [visible](RequestHead::visible_headers) headers, with lower-case names.
     pub headers: BTreeMap<Cow<'static, str>, String>,
 }
 
@@ -57,7 +57,7 @@ impl RequestHead {
     /// Returns the headers of a request that a handler sees, with the `more` ones that its tool lists. If a name is
     /// repeated, the first value counts. Trace headers follow W3C Trace Context, sections 3.2 and 3.3: states are joined
     /// in order, and repeated parents are dropped.
-    pub fn shown(headers: &HeaderMap, more: &[String]) -> BTreeMap<Cow<'static, str>, String> {
+    pub fn visible_headers(headers: &HeaderMap, more: &[String]) -> BTreeMap<Cow<'static, str>, String> {
         let shown = |name: &'static HeaderName| {
             let mut all = headers.get_all(name).iter().map(|value| value.to_str().ok());
             let value = match name.as_str() {
@@ -114,13 +114,13 @@ mod tests {
         for (name, value) in [("traceparent", "a"), ("tracestate", "a=1"), ("tracestate", "b=2"), ("accept", "x"), ("accept", "y")] {
             headers.append(name, value.parse().unwrap());
         }
-        let of = |headers: &HeaderMap, name| RequestHead::shown(headers, &[]).remove(name);
+        let of = |headers: &HeaderMap, name| RequestHead::visible_headers(headers, &[]).remove(name);
         assert_eq!(of(&headers, "tracestate").as_deref(), Some("a=1,b=2"));
         assert_eq!((of(&headers, "traceparent").as_deref(), of(&headers, "accept").as_deref()), (Some("a"), Some("x")));
-        let listed = RequestHead::shown(&headers, &["stripe-signature".to_owned(), "traceparent".to_owned()]);
+        let listed = RequestHead::visible_headers(&headers, &["stripe-signature".to_owned(), "traceparent".to_owned()]);
         assert_eq!((listed.get("stripe-signature"), listed.len()), (None, 3), "a listed header that was not sent is absent");
         headers.append("stripe-signature", "t=1".parse().unwrap());
-        let listed = RequestHead::shown(&headers, &["stripe-signature".to_owned()]);
+        let listed = RequestHead::visible_headers(&headers, &["stripe-signature".to_owned()]);
         assert_eq!(listed["stripe-signature"], "t=1");
         headers.append("traceparent", "b".parse().unwrap());
         assert_eq!((of(&headers, "traceparent"), of(&headers, "user-agent")), (None, None));

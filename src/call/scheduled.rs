@@ -1,7 +1,8 @@
 //! Scheduled runs of handlers, which nobody calls and nobody pays for.
 //!
-//! They use what calls leave free: none begins while a call waits for a slot, only a few run at once, and each owner has
-//! a share of the processor like a caller's address. A run is [claimed](tollhouse_catalog::ScheduleClaim) before it
+//! They use what calls leave free: none begins while a call waits for a slot, only a few run at once, owners take turns,
+//! and each owner has a share of the processor like a caller's address. A run that gets no slot is delayed until the next
+//! time of its expression. A run is [claimed](tollhouse_catalog::ScheduleClaim) before it
 //! begins, has a record among the tool's calls, and holds the next run of its tool until it ends.
 
 use std::{
@@ -52,20 +53,21 @@ impl Calls {
         if self.running.is_closed() || self.check_callable().is_err() {
             return Ok(());
         }
-        let mut due = self.parts.catalog.due_schedules(self.parts.clock.now());
+        // Otherwise a long list of due tools would be read every second for nothing.
+        if self.scheduled.is_full() || self.parts.runner.is_busy() {
+            return Ok(());
+        }
+        let (mut pages, mut due) = (self.parts.catalog.due_schedules(self.parts.clock.now()), Vec::new());
         for _ in 0..MAX_PAGES {
-            // Otherwise a long list of due tools would be read every second for nothing.
-            if self.scheduled.is_full() {
-                return Ok(());
+            let Some(page) = pages.next().await? else { break };
+            due.extend(page);
+        }
+        for schedule in self.scheduled.in_turns(due) {
+            // Calls go first.
+            if self.scheduled.is_full() || self.parts.runner.is_busy() {
+                break;
             }
-            let Some(page) = due.next().await? else { break };
-            for schedule in page {
-                // Calls go first.
-                if self.parts.runner.is_busy() {
-                    return Ok(());
-                }
-                self.begin_scheduled(schedule).await?;
-            }
+            self.begin_scheduled(schedule).await?;
         }
         Ok(())
     }
@@ -102,6 +104,7 @@ impl Calls {
             self.record_scheduled(&live, &lost, Some(reason), Usage { failures: claimed.failures, ..Usage::default() });
         }
         if let Some((claim, live)) = claimed.run {
+            self.scheduled.record_begun(&owner);
             let this = Arc::clone(self);
             self.running.spawn(async move {
                 let _permit = permit;
@@ -134,7 +137,11 @@ impl Calls {
             turn: &turn,
             elapsed: &elapsed,
         });
-        let reason = running.await.err().map(|error| self.reason(&error));
+        let failure = running.await.err();
+        if matches!(failure, Some(CallError::Busy { .. })) && self.is_delayed(live, claim).await {
+            return;
+        }
+        let reason = failure.map(|error| self.reason(&error));
         let micros = started.elapsed().as_micros();
         let finished = self.parts.catalog.finish_schedule(&live.endpoint.id, &claim.call, reason.is_some()).await;
         let failures = finished.unwrap_or_else(|error| {
@@ -143,6 +150,15 @@ impl Calls {
         });
         let usage = Usage { micros, input_bytes: input.text.len(), run: elapsed.into_inner(), failures };
         self.record_scheduled(live, claim, reason, usage);
+    }
+
+    /// Delays a run that got no slot, if there is time until the next one. It has no record then.
+    async fn is_delayed(&self, live: &LiveEndpoint, claim: &ScheduleClaim) -> bool {
+        let delayed = self.parts.catalog.delay_schedule(&live.endpoint.id, claim, self.parts.clock.now()).await;
+        delayed.unwrap_or_else(|error| {
+            log_unavailable(&error, "delaying a scheduled run");
+            false
+        })
     }
 
     /// Records a run among the tool's calls, as failed if `reason` is set.
@@ -193,7 +209,7 @@ impl Calls {
     }
 }
 
-/// The resources that a scheduled run used, and how its tool fares.
+/// The resources that a scheduled run used, and the failures of its tool.
 #[derive(Default)]
 struct Usage {
     /// Its duration, in microseconds.

@@ -51,6 +51,11 @@ pub(super) fn body_unavailable() -> OpFailure {
     OpFailure::new(STORE_UNAVAILABLE, "the host cannot read the body of this call; nothing was charged")
 }
 
+/// The caller of this call cannot take a streamed answer.
+pub(super) fn no_stream() -> OpFailure {
+    OpFailure::new("not_granted", "the caller of this call takes no streamed answer")
+}
+
 /// The op used the `ctx` of a call that has ended.
 pub(super) fn call_ended() -> OpFailure {
     OpFailure::new("call_ended", "the call that this `ctx` belongs to has ended; nothing was charged")

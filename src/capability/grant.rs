@@ -71,7 +71,8 @@ impl From<Denied> for OpFailure {
 macro_rules! gates {
     ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $($said:literal)+;)*) => {
         impl Grant {
-            $(pub(super) fn $field(&self) -> Result<Guard<Arc<Granted>>, Denied> {
+            $(#[allow(dead_code, reason = "no op belongs to `wasm`: the tier of a worker has it")]
+            pub(super) fn $field(&self) -> Result<Guard<Arc<Granted>>, Denied> {
                 self.require(Capability::$capability)
             })*
         }

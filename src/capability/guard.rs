@@ -15,6 +15,8 @@
 //! Tools share idle connections. A connection on which a tool has sent a body is closed instead, because a server that
 //! does not read the body can take it for the next request (request smuggling).
 //!
+//! The grant of any public host does not include the host itself: see [`own`].
+//!
 //! The guard does *not* decide who may use it: `fetch` and `ctx.httpGetJson` pass the tool's allowed hosts.
 
 pub mod addresses;
@@ -26,6 +28,7 @@ mod error;
 mod fetch;
 mod limits;
 mod meter;
+mod own;
 mod recorded;
 mod resolve;
 mod system;
@@ -41,6 +44,7 @@ use self::{
     cache::AddressCache,
     client::{GuardedClient, client},
     limits::OPEN_REQUESTS,
+    own::OwnLookup,
     resolve::Resolver,
     system::SystemResolver,
 };
@@ -48,6 +52,7 @@ pub use self::{
     error::{FetchError, GuardError},
     fetch::{Fetch, Fetched, Hops, Redirects},
     limits::{MAX_REDIRECTS, URL_BYTES},
+    own::OwnHost,
     recorded::{RecordedAnswer, RecordedAnswers},
     resolve::Lookup,
 };
@@ -62,6 +67,8 @@ pub struct GuardSettings {
     pub allow: Vec<String>,
     /// Upstreams under development. Default: none.
     pub development: DevelopmentUpstreams,
+    /// Where this host itself can be reached. Default: nowhere.
+    pub own: OwnHost,
     /// Additional root certificates, as PEM. Default: only those of the system.
     pub roots: Vec<Vec<u8>>,
     /// A custom resolver. Default: the system's.
@@ -95,6 +102,9 @@ struct Inner {
     development: DevelopmentUpstreams,
     /// The client for public addresses.
     public: GuardedClient,
+    /// The client for public addresses of other hosts, for the grant of any public host.
+    elsewhere: GuardedClient,
+    own: Arc<OwnLookup>,
     /// The client for the hosts in `allow` and `development`, used for nothing else.
     exempt: Option<GuardedClient>,
     open: Arc<FairSemaphore<Box<str>>>,
@@ -111,14 +121,17 @@ impl Guard {
     pub fn new(settings: GuardSettings) -> Result<Self, GuardError> {
         let allow = settings.allow.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>()?;
         let roots = client::roots(&settings.roots)?;
-        let public = client(&roots, Resolver::public(settings.lookup.clone().unwrap_or_else(|| Arc::new(dns::Dns::of_system()))))?;
+        let lookup = settings.lookup.clone().unwrap_or_else(|| Arc::new(dns::Dns::of_system()));
+        let public = client(&roots, Resolver::public(Arc::clone(&lookup)))?;
+        let own_host = Arc::new(OwnLookup { own: settings.own, lookup: Arc::clone(&lookup) });
+        let elsewhere = client(&roots, Resolver::elsewhere(lookup, Arc::clone(&own_host) as _))?;
         let own = || settings.lookup.unwrap_or_else(|| Arc::new(SystemResolver::new()));
         let development = settings.development;
         let has_exempt = !allow.is_empty() || !development.0.is_empty();
         let exempt = if has_exempt { Some(client(&roots, Resolver::unchecked(own()))?) } else { None };
         let open = FairSemaphore::new(OPEN_REQUESTS, Share::OfFree);
         let (allow_http, cache) = (settings.allow_http, AddressCache::new());
-        Ok(Self(Arc::new(Inner { allow_http, allow, development, public, exempt, open, cache })))
+        Ok(Self(Arc::new(Inner { allow_http, allow, development, public, elsewhere, own: own_host, exempt, open, cache })))
     }
 
     /// Parses a URL and checks everything that can be checked before its name is resolved.
@@ -180,6 +193,26 @@ impl Guard {
     /// Returns whether a request to `url` may go to any address. The grant of any public host includes no such URL.
     fn exempts(&self, url: &Url, hosts: Option<&AllowedHosts>) -> bool {
         self.is_development(url) || (self.is_exempt(url) && hosts.is_none_or(|hosts| hosts.names_host(url)))
+    }
+
+    /// Returns whether only the grant of any public host permits a request to `url`.
+    fn is_by_any_grant(&self, url: &Url, hosts: Option<&AllowedHosts>) -> bool {
+        hosts.is_some_and(|hosts| hosts.includes_any_public() && !hosts.names_host(url)) && !self.is_development(url)
+    }
+
+    /// Refuses a URL of this host, if only the grant of any public host permits it.
+    async fn refuse_own(&self, url: &Url, hosts: Option<&AllowedHosts>) -> Result<(), FetchError> {
+        if self.is_by_any_grant(url, hosts) && self.0.own.is_named_by(url).await {
+            let name = url.host_str().unwrap_or_default();
+            return Err(FetchError::Forbidden(format!("`{name}` is this host, which a tool can only ask if its allowed hosts name it")));
+        }
+        Ok(())
+    }
+
+    /// Returns the client for a request.
+    fn client_for(&self, url: &Url, hosts: Option<&AllowedHosts>) -> &GuardedClient {
+        let exempt = self.0.exempt.as_ref().filter(|_| self.exempts(url, hosts));
+        exempt.unwrap_or_else(|| if self.is_by_any_grant(url, hosts) { &self.0.elsewhere } else { &self.0.public })
     }
 
     fn is_exempt(&self, url: &Url) -> bool {

@@ -51,7 +51,7 @@ impl AllowedHosts {
         url.host_str().is_some_and(|host| self.named().any(|entry| matches(entry, &format!("{host}{port}"))))
     }
 
-    /// Like [`Self::names`], or for an entry without a port at any port.
+    /// Like [`Self::names`], but an entry without a port allows every port.
     pub(crate) fn names_host(&self, url: &url::Url) -> bool {
         self.names(url) || url.host_str().is_some_and(|host| self.named().any(|entry| matches(entry, host)))
     }

@@ -8,6 +8,7 @@
 //!
 //! It does *not* count ops or cut log lines: the pool has already done both.
 
+mod answer_stream;
 mod call_body;
 mod consistency;
 mod data_kind;
@@ -46,6 +47,7 @@ use tollhouse_replica::Replica;
 use tollhouse_store::{Batch, Store, StoreError};
 
 pub use self::{
+    answer_stream::{AnswerStream, StreamHead},
     call_body::CallBody,
     consistency::check_objects,
     data_kind::{DataKind, KindTurn},
@@ -168,6 +170,8 @@ pub struct Ops {
     charge: Arc<MeteredCharge>,
     /// The body of the call, if it is not JSON.
     body: Option<Arc<CallBody>>,
+    /// The receiver of a streamed answer, if the caller can take one.
+    answer_stream: Option<Arc<dyn AnswerStream>>,
     host_failed: AtomicBool,
 }
 
@@ -186,6 +190,7 @@ impl Ops {
             scratch: None,
             charge: Arc::default(),
             body: None,
+            answer_stream: None,
             host_failed: AtomicBool::new(false),
         }
     }
@@ -208,6 +213,13 @@ impl Ops {
     #[must_use]
     pub fn with_body(mut self, body: Option<Arc<CallBody>>) -> Self {
         self.body = body;
+        self
+    }
+
+    /// Sends a streamed answer to `stream`. Default: the call cannot stream.
+    #[must_use]
+    pub fn with_answer_stream(mut self, stream: Arc<dyn AnswerStream>) -> Self {
+        self.answer_stream = Some(stream);
         self
     }
 
@@ -274,10 +286,18 @@ impl Ops {
                         Some(body) => body.answer(offset).await,
                         None => Ok(OpValue::None),
                     },
+                    OpRequest::StreamOpen { status, headers, first } => {
+                        self.answer_stream()?.open(StreamHead { status, headers }, first).await.map(|()| OpValue::None)
+                    }
+                    OpRequest::StreamWrite { chunk } => self.answer_stream()?.write(chunk).await.map(|()| OpValue::None),
                 }
             };
         }
         tollhouse_protocol::ops!(perform)
+    }
+
+    fn answer_stream(&self) -> Result<&dyn AnswerStream, OpFailure> {
+        self.answer_stream.as_deref().ok_or_else(failure::no_stream)
     }
 
     fn kv(&self, _: &Granted) -> kv::EndpointKv<'_> {

@@ -199,9 +199,9 @@ impl Redactor {
     /// Returns the ranges of the values. If the text was cut, also returns the range of a value that was cut at its
     /// end.
     ///
-    /// After the head of a value that then continues differently, everything is hidden as far as the value would go. If
-    /// only the equal part were, a handler could guess the rest of a value with a known head, for example of a PEM key,
-    /// byte by byte: it would see where the mark ends in an answer that an upstream of its own sends.
+    /// If a text begins like a value and then continues differently, the range is as long as the value. If it had only
+    /// the equal part, a handler could guess the rest of a value with a known head, for example of a PEM key, byte by
+    /// byte: in the answer of its own upstream, it would see where the mark ends.
     ///
     /// A head within a match of the same head is skipped, which keeps this linear for repetitive texts. A head within a
     /// match of another head is not skipped, because its value can extend beyond that match.
@@ -221,7 +221,7 @@ impl Redactor {
             let is_whole = forms.iter().any(|form| form.len() == equal && rest.starts_with(form.as_bytes()));
             let hidden = if is_whole { equal } else { forms.iter().map(String::len).max().unwrap_or(0) };
             ranges.push(head.start()..text.len().min(head.start() + hidden));
-            // Not after what is hidden: a whole value can begin there.
+            // Not the end of the range: a whole value can begin within it.
             ends.insert(head.pattern(), head.start() + equal);
         }
         if is_cut {

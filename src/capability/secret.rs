@@ -191,7 +191,8 @@ impl Secrets {
     ///
     /// # Errors
     ///
-    /// A value that is empty or too long, too many names, or an error of the store.
+    /// A value that is empty or too long, too many names, a value for the handler of a secret that it did not get, or an
+    /// error of the store.
     pub async fn set(
         &self,
         to: &SecretOwner,
@@ -200,11 +201,34 @@ impl Secrets {
         scope: impl Into<SecretScope>,
     ) -> Result<SecretInfo, SecretError> {
         let scope = scope.into();
-        self.set_in(to, name, value, &scope).await
+        self.set_in(to, name, value, &scope, false).await
+    }
+
+    /// Sets or replaces a secret like [`Self::set`], and gives the handler a value that it did not get before.
+    ///
+    /// # Errors
+    ///
+    /// The others of [`Self::set`].
+    pub async fn set_exposed(
+        &self,
+        to: &SecretOwner,
+        name: SecretName,
+        value: &str,
+        scope: impl Into<SecretScope>,
+    ) -> Result<SecretInfo, SecretError> {
+        let scope = scope.into();
+        self.set_in(to, name, value, &scope, true).await
     }
 
     #[boxed]
-    async fn set_in(&self, to: &SecretOwner, name: SecretName, value: &str, scope: &SecretScope) -> Result<SecretInfo, SecretError> {
+    async fn set_in(
+        &self,
+        to: &SecretOwner,
+        name: SecretName,
+        value: &str,
+        scope: &SecretScope,
+        exposes: bool,
+    ) -> Result<SecretInfo, SecretError> {
         let limit = to.value_bytes;
         if value.is_empty() || value.len() as u64 > limit {
             return Err(SecretError::field("/value", format!("a value must have 1 to {limit} bytes, and this one has {}", value.len())));
@@ -216,7 +240,7 @@ impl Secrets {
             return Err(SecretError::field("/value", message));
         }
         let _one = self.changing.lock().await;
-        let setting = update(&*self.store, Durability::Durable, |tx| self.decide(tx, to, &name, value, scope));
+        let setting = update(&*self.store, Durability::Durable, |tx| self.decide(tx, to, &name, value, scope, exposes));
         let set = setting.await;
         self.show_stored(&to.id).await;
         let (info, event) = set?;
@@ -231,6 +255,7 @@ impl Secrets {
         name: &SecretName,
         value: &str,
         scope: &SecretScope,
+        exposes: bool,
     ) -> Result<UpdatePlan<'a, (SecretInfo, Event)>, SecretError> {
         let key = key(&to.id, name);
         let found = tx.found(&SECRETS, &key).await?.map(|found| SECRETS.read(found));
@@ -251,6 +276,10 @@ impl Secrets {
         let (now, replaced) = (self.clock.now(), found.is_some());
         // A malformed record is overwritten.
         let stored = found.and_then(Result::ok);
+        let kept = stored.as_ref().filter(|_| !exposes && scope.visibility == Visibility::Env);
+        if let Some(reason) = kept.and_then(|row| row.value.scope().keeps_from_handler()) {
+            return Err(SecretError::field("/visibility", reason));
+        }
         let created = stored.as_ref().map_or(now, |row| row.value.created_at);
         let context = SealContext { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
         let sealed =

@@ -302,6 +302,47 @@ async fn a_call_reads_its_own_body_and_needs_no_grant() {
     assert_eq!(without.op(OpRequest::BodyRead { offset: 0 }).await.unwrap(), OpValue::None);
 }
 
+/// The answer of a stream, which its caller leaves at an empty chunk.
+#[derive(Default)]
+struct Received(tollhouse_base::lock::Lock<Vec<String>>);
+
+impl Received {
+    fn take(&self, text: String) -> futures_util::future::BoxFuture<'_, Result<(), OpFailure>> {
+        let accepted = if text.is_empty() { Err(OpFailure::new("canceled", "the caller is gone")) } else { Ok(()) };
+        self.0.lock().push(text);
+        Box::pin(async { accepted })
+    }
+}
+
+impl AnswerStream for Received {
+    fn open(&self, head: StreamHead, first: Bytes) -> futures_util::future::BoxFuture<'_, Result<(), OpFailure>> {
+        self.take(format!("{} {:?} {}", head.status, head.headers, String::from_utf8_lossy(&first)))
+    }
+
+    fn write(&self, chunk: Bytes) -> futures_util::future::BoxFuture<'_, Result<(), OpFailure>> {
+        self.take(String::from_utf8_lossy(&chunk).into_owned())
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_streamed_to_its_caller_and_nowhere_without_one() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let grants = || call(&Grant::new(Granted::default()));
+    let open = || OpRequest::StreamOpen { status: 201, headers: vec![("a".into(), "b".into())], first: "one".into() };
+    let write = |chunk: &'static str| OpRequest::StreamWrite { chunk: chunk.into() };
+    let received = Arc::new(Received::default());
+    let with = Ops::new(grants(), Arc::clone(&services)).with_answer_stream(Arc::<Received>::clone(&received));
+    assert_eq!(with.op(open()).await.unwrap(), OpValue::None);
+    assert_eq!(with.op(write("two")).await.unwrap(), OpValue::None);
+    assert_eq!(with.op(write("")).await.unwrap_err().code, "canceled");
+    assert_eq!(*received.0.lock(), [r#"201 [("a", "b")] one"#, "two", ""]);
+    let without = Ops::new(grants(), services);
+    for request in [open(), write("two")] {
+        assert_eq!(without.op(request).await.unwrap_err().code, "not_granted");
+    }
+    assert!(!without.host_failed());
+}
+
 #[tokio::test]
 async fn a_forgotten_endpoint_leaves_nothing() {
     let (services, folder) = services(Guard::new(GuardSettings::default()).unwrap());

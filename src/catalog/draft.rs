@@ -245,9 +245,11 @@ fn request_problems(endpoint: &Endpoint) -> Vec<PublishError> {
             refuse(format!("/{field}"), "only `js_request_response` handlers can read a request".to_owned());
         }
     }
-    if !types.is_empty() && endpoint.input_schema["properties"].get(tool::BODY_FIELD).is_some() {
+    if !types.is_empty() && tool::TextReader::new(&endpoint.input_schema).describes(tool::BODY_FIELD) {
         let message = "a tool with `requestTypes` cannot have a property `body`: it is for files in JSON, over MCP for example";
-        refuse("/inputSchema/properties/body".to_owned(), message.to_owned());
+        let is_direct = endpoint.input_schema["properties"].get(tool::BODY_FIELD).is_some();
+        let pointer = if is_direct { "/inputSchema/properties/body" } else { "/inputSchema" };
+        refuse(pointer.to_owned(), message.to_owned());
     }
     problems
 }

@@ -178,6 +178,7 @@ mod tests {
                 "http" => reach.capabilities.http_get_json = true,
                 "fetch" => reach.capabilities.fetch = true,
                 "logs" => reach.capabilities.logs = true,
+                "wasm" => reach.capabilities.wasm = true,
                 host => reach.hosts.push(host.to_owned()),
             }
         }
@@ -209,6 +210,7 @@ mod tests {
             ("taken away without subdomains", standing("http", "", "a.b"), "http *.a.b", "http", standing("http", "*.a.b", "a.b")),
             ("taken away under a wildcard", standing("http", "", "x.a.b"), "http *.a.b", "http", standing("http", "*.a.b", "x.a.b")),
             ("taken away with its wildcard", standing("http", "", "*.a.b"), "http x.a.b", "http", standing("http", "x.a.b", "*.a.b")),
+            ("WebAssembly waits for its own grant", standing("", "", ""), "kv wasm", "kv fetch", standing("kv", "wasm", "")),
             ("dropped and wanted again", standing("", "", ""), "files", "kv", standing("", "files", "")),
         ] {
             assert_eq!(before.request(&reach(wanted), &policy(free), false), after, "{name}");

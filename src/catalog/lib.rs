@@ -247,9 +247,9 @@ impl Catalog {
         self.changed();
     }
 
-    /// Ends the workers of an endpoint if its tier has changed.
+    /// Ends the workers of an endpoint if their tier has changed.
     fn leave_tier(&self, before: &Endpoint, now: &Endpoint) {
-        if before.tier != now.tier {
+        if before.worker_tier() != now.worker_tier() {
             self.parts.pool.retire(now.id.as_str(), &before.version);
         }
     }

@@ -63,7 +63,7 @@ impl Patch {
     /// Returns whether it contains anything that needs a worker or a scan.
     pub(super) fn is_looked_at(&self) -> bool {
         let texts = self.title.is_some() || self.description.is_some() || self.tags.is_some();
-        // Whether there is a function for schedules is found in a worker.
+        // Only a worker finds whether the handler exports `scheduled`.
         texts
             || self.schedules.is_some()
             || self.handler.is_some()

@@ -72,7 +72,7 @@ pub struct ScheduleClaim {
 }
 
 impl ScheduleClaim {
-    /// Creates a run that nothing in the store knows of.
+    /// Creates a run without a record in the store.
     pub fn now(call: CallId, cron: String, now: Timestamp) -> Self {
         Self { call, cron, at: now, until: now }
     }
@@ -162,7 +162,7 @@ impl Catalog {
             Some(after) => {
                 self.room_for_schedules(after).await?;
                 let mut state = ScheduleState::of(after, self.parts.clock.now());
-                // A run goes on, so that there is one at a time.
+                // A run continues under the new schedules, so that only one runs at a time.
                 state.running = row.as_ref().and_then(|row| row.value.running.clone());
                 batch.replace_or_insert(&SCHEDULES, row.as_ref(), &after.id, &state);
             }
@@ -215,7 +215,7 @@ impl Catalog {
             let until = now.plus_millis(live.endpoint.limits.wall_ms + live.endpoint.limits.load_wall_ms + LOST_AFTER_MS);
             state.take(now).map(|(cron, at)| ScheduleClaim { call: call.clone(), cron, at, until })
         } else {
-            // Nothing is made up for later.
+            // The occurrences are skipped, not run later.
             state.crons.iter_mut().filter(|cron| cron.next <= now).for_each(|cron| _ = cron.skip(now));
             None
         };
@@ -246,6 +246,32 @@ impl Catalog {
             batch.replace(&SCHEDULES, &row, &ScheduleState { running: None, failures, ..row.value.clone() });
             if batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
                 return Ok(failures);
+            }
+        }
+        Err(StoreError::Contended)
+    }
+
+    /// Makes a claimed run that did not begin due again, until the next occurrence of its expression. Returns false if
+    /// that has passed, or the claim is not in force.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store. The run counts as lost later.
+    #[boxed]
+    pub async fn delay_schedule(&self, id: &EndpointId, claim: &ScheduleClaim, now: Timestamp) -> Result<bool, StoreError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(row) = SCHEDULES.row(&*self.store, id).await? else { return Ok(false) };
+            let mut state = row.value.clone();
+            if state.running.as_ref().is_none_or(|running| running.call != claim.call) {
+                return Ok(false);
+            }
+            let Some(cron) = state.crons.iter_mut().find(|cron| cron.cron == claim.cron && cron.next > now) else { return Ok(false) };
+            cron.next = claim.at;
+            state.running = None;
+            let mut batch = Batch::new();
+            batch.replace(&SCHEDULES, &row, &state);
+            if batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
+                return Ok(true);
             }
         }
         Err(StoreError::Contended)

@@ -76,7 +76,7 @@ impl LiveEndpoint {
             caller: asker.turn().map(CpuTurn::address),
             by_owner: !matches!(asker, ValidationSubject::Call(_)),
             isolation,
-            tier: endpoint.tier,
+            tier: endpoint.worker_tier(),
             concurrency: Self::CONCURRENCY,
             start: check_start(side, text, endpoint.limits),
         };
@@ -114,6 +114,7 @@ fn check_start(side: Side, body: Bytes, limits: Limits) -> Start {
         call: String::new(),
         work: Work::Check(side),
         announced: false,
+        streams: false,
         head: Bytes::new(),
         body,
         body_bytes: None,

@@ -81,12 +81,10 @@ fn tagged(entry: &Arc<Entry>) -> impl Iterator<Item = TaggedEntry> + use<> {
     (0..u32::try_from(entry.tags.len()).unwrap_or(u32::MAX)).map(move |number| TaggedEntry(Arc::clone(&entry), number))
 }
 
-/// Increments a count.
 pub(super) fn increment<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
     *counts.entry(key.clone()).or_default() += 1;
 }
 
-/// Decrements a count.
 pub(super) fn decrement<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
     match counts.get_mut(key) {
         Some(count) if *count > 1 => *count -= 1,

@@ -154,6 +154,12 @@ async fn types_of_bodies_and_request_headers_are_checked() {
         (json!({ "requestHeaders": ["x-github-event", "authorization"] }), "/requestHeaders/1"),
         (json!({ "requestTypes": ["a/b"], "inputSchema": { "properties": { "body": {} } } }), "/inputSchema/properties/body"),
         (json!({ "inputSchema": { "properties": { "body": {} } } }), ""),
+        (json!({ "requestTypes": ["a/b"], "inputSchema": { "allOf": [{ "properties": { "body": {} } }] } }), "/inputSchema"),
+        (
+            json!({ "requestTypes": ["a/b"], "inputSchema": { "anyOf": [{ "$ref": "#/$defs/A" }], "$defs": { "A": { "properties": { "body": {} } } } } }),
+            "/inputSchema",
+        ),
+        (json!({ "requestTypes": ["a/b"], "inputSchema": { "allOf": [{ "properties": { "text": {} } }] } }), ""),
     ] {
         let (found, message) = problem(&endpoint, body.clone());
         assert_eq!(found, pointer, "{body}: {message}");

@@ -5,11 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollhouse_base::{boxed, clock::Timestamp, cpu_share, offload::run_blocking};
 use tollhouse_pool::PoolError;
-use tollhouse_protocol::{Bundle, Checked, Language, Schemas, Side, StopReason};
+use tollhouse_protocol::{Bundle, Checked, Language, LoadError, Schemas, Side, StopReason};
 use tollhouse_store::{Batch, Direction, Durability, StoreError, Table, TerminatedText, schema};
 use tollhouse_tool as tool;
 use tollhouse_tool::{Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug, finding::ScanOutcome};
@@ -67,6 +68,12 @@ pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch
     had.difference(&has).for_each(|removed| _ = batch.delete(&USES, removed));
     has.difference(&had).for_each(|new| _ = batch.put(&USES, new, &()));
     batch
+}
+
+/// Returns whether a module does not load because its request for `wasm` waits for an admin.
+fn lacks_wasm(endpoint: &Endpoint, error: &PublishError) -> bool {
+    let is_missing = |error: &LoadError| error.message.contains("WebAssembly is not defined");
+    endpoint.requested_capabilities.wasm && matches!(error, PublishError::Load(error) if is_missing(error))
 }
 
 impl Catalog {
@@ -184,9 +191,10 @@ impl Catalog {
         self.load_in_worker(endpoint, &bundle(&endpoint.slug, endpoint.slug.as_str(), None, schemas)).await.map(drop)
     }
 
-    /// Loads a bundle for `endpoint` in a worker, with its effective limits and tier.
+    /// Loads a bundle for `endpoint` in a worker, with its effective limits and the tier of its workers.
     async fn load_in_worker(&self, endpoint: &Endpoint, bundle: &Bundle) -> Result<Checked, PublishError> {
-        Ok(self.parts.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier, &cpu_share::used).await?.checked)
+        let tier = endpoint.worker_tier();
+        Ok(self.parts.pool.check(endpoint.owner.share(), bundle, endpoint.limits, tier, &cpu_share::used).await?.checked)
     }
 
     /// Prepares a handler of `endpoint`: loads it once, with the schemas for its worker.
@@ -241,15 +249,20 @@ impl Catalog {
             return Err(PublishError::field("/handler/source", message));
         }
         let version = hash_of(source, language);
-        let Checked { source: stripped, scheduled } =
-            self.load_in_worker(endpoint, &bundle(slug, &version, Some((source, language)), schemas)).await?;
+        let loaded = self.load_in_worker(endpoint, &bundle(slug, &version, Some((source, language)), schemas)).await;
+        let (stripped, scheduled) = match loaded {
+            Ok(Checked { source, scheduled }) => (source, Some(scheduled)),
+            // Nobody runs WebAssembly without a grant, and an admin can grant it only to a published tool.
+            Err(error) if language == Language::Js && lacks_wasm(endpoint, &error) => (Bytes::new(), None),
+            Err(error) => return Err(error),
+        };
         // The input was text, so an invalid output is the worker's fault and not the upload's.
         let stripped = String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::Pool(PoolError::Stopped(StopReason::Crashed)))?;
         let stripped = (language == Language::Ts).then_some(stripped);
         let stored = StoredSource { language, source: source.to_owned(), stripped };
         let bundle = Arc::new(stored.bundle(slug, &version));
         let (handler, stored) = (Handler::Js { language }, Some(StoredVersion::Js(stored)));
-        Ok(PreparedHandler { handler, version, bundle: Some(bundle), scheduled: Some(scheduled), stored })
+        Ok(PreparedHandler { handler, version, bundle: Some(bundle), scheduled, stored })
     }
 
     /// Returns a stored version, as [`Catalog::prepare`] made it. `None` if it is not stored or is built in.

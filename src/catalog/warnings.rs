@@ -6,6 +6,7 @@ use serde_json::Map;
 use tollhouse_base::{boxed, exact::numbers};
 use tollhouse_capability::{guard::addresses, host_of_entry};
 use tollhouse_money::Network;
+use tollhouse_protocol::Tier;
 use tollhouse_tool::{ANY_PUBLIC_HOST, CapabilityRow, Endpoint, MicroUsd, dropped_pattern, looks_around, takes_objects};
 
 use super::{Catalog, Draft, HandlerDraft};
@@ -64,6 +65,9 @@ impl Catalog {
         let read = move || (reaches(&source), line_of_code_from_strings(&source), workers_habits(&source));
         let (found, from_strings, habits) = self.run_upload_work(&endpoint.owner, read).await.unwrap_or_default();
         let mut warnings: Vec<_> = found.iter().filter_map(|reach| warning(endpoint, reach)).collect();
+        if endpoint.tier == Tier::Jitless && endpoint.capabilities.union(endpoint.requested_capabilities).wasm {
+            warnings.push("`WebAssembly` is not defined in the tier `jitless`, in which the tool runs".to_owned());
+        }
         warnings.extend(
             from_strings.map(|line| {
                 format!("the handler makes code from strings (line {line}), which throws an EvalError in the sandbox: {INSTEAD}")

@@ -43,7 +43,7 @@ pub(crate) enum Builders {
     },
     /// Let a builder's tools reach any public host (admins)
     Grant(DecideArgs),
-    /// Withdraw that for later publishes (admins)
+    /// Withdraw the grant, for later publishes (admins)
     Revoke(DecideArgs),
     /// Replace a builder key, and show the new one once
     NewKey(KeyArgs),

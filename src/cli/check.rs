@@ -35,7 +35,6 @@ pub(crate) struct TrialArgs {
     pub(crate) worker: Option<PathBuf>,
 }
 
-/// The results of all checks.
 #[derive(Default)]
 struct CheckResult {
     slug: Option<Slug>,

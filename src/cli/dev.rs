@@ -1,5 +1,5 @@
 //! `tollhouse dev`: runs a private host with play money that publishes the tool in a folder on each save. It contacts
-//! no other host. Its tool can also ask servers on this machine that `--allow` names, as no host that is served allows.
+//! no other host. Unlike on other hosts, the tool can also ask servers on this machine that `--allow` names.
 //!
 //! A save is published first. Type checks and cases run afterwards, so that they do not delay calls. If a save does not
 //! load, the previous version keeps serving.
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Price in US dollars, instead of `tool.json`'s; 0 is free
     #[arg(long, value_name = "USD", value_parser = dollars)]
     price: Option<MicroUsd>,
-    /// Server that the tool can ask besides `allowedHosts`
+    /// Server that the tool can reach beside `allowedHosts`
     #[arg(long, value_name = "HOST:PORT")]
     allow: Vec<String>,
     #[command(flatten)]
@@ -74,7 +74,7 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
             .hint("create one: tollhouse init NAME"));
     }
     let upstreams = DevelopmentUpstreams::parse(&args.allow)
-        .map_err(|_| Error::usage("`--allow` takes a host and a port").hint("for example: --allow localhost:4190"))?;
+        .map_err(|_| Error::usage("`--allow` takes a host and a port").hint("for example: --allow localhost:8080"))?;
     secret::keep_private().map_err(|error| Error::refused(error.to_string()))?;
     // Handle signals from here on, so that nothing is left behind.
     let (mut terminate, mut interrupt, mut hangup) =

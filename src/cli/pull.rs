@@ -30,7 +30,6 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-/// A file to write.
 struct FileWrite {
     name: String,
     text: String,

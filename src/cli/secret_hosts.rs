@@ -28,7 +28,7 @@ pub(crate) struct HostArgs {
     /// Host that gets the value instead of the handler
     #[arg(long = "host", value_name = "HOST", conflicts_with = "auth")]
     hosts: Vec<String>,
-    /// Where in a request to a host [default: header]
+    /// Part of a request that gets the value [default: header]
     #[arg(long = "in", value_name = "PLACE", requires = "hosts")]
     places: Vec<Place>,
 }
@@ -58,7 +58,7 @@ impl SecretHosts {
     /// # Errors
     ///
     /// The reason why the comment is not complete.
-    pub(crate) fn above(text: &str, line: u32) -> Result<Self, &'static str> {
+    pub(crate) fn from_comment_above(text: &str, line: u32) -> Result<Self, &'static str> {
         let mut hosts = Self::default();
         let above = usize::try_from(line).ok().and_then(|line| line.checked_sub(2));
         let comment = above.and_then(|above| text.lines().nth(above)).and_then(|row| row.trim_start().strip_prefix('#'));
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn comment_above_a_line_names_its_hosts() {
         let text = "# --host a.example.com --in url\nA=1\nB=2\n  #  --host b.example.com --host c.example.com\nC=3\n# of --host d\nD=4\n";
-        let read = |line| SecretHosts::above(text, line).unwrap();
+        let read = |line| SecretHosts::from_comment_above(text, line).unwrap();
         assert_eq!(read(2), SecretHosts { hosts: vec!["a.example.com".to_owned()], places: vec![SecretPlace::Url] });
         assert_eq!(read(5).hosts, ["b.example.com", "c.example.com"]);
         assert_eq!(read(5).visibility(SecretVisibility::Auth), SecretVisibility::Hosts);
@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(read(line), SecretHosts::default(), "{line}");
             assert_eq!(read(line).visibility(SecretVisibility::Auth), SecretVisibility::Auth);
         }
-        assert_eq!(SecretHosts::above("# -- keys of others --\nA=1", 2), Ok(SecretHosts::default()));
+        assert_eq!(SecretHosts::from_comment_above("# -- keys of others --\nA=1", 2), Ok(SecretHosts::default()));
         for comment in [
             "# --host a --in",
             "# --host a --in path",
@@ -104,7 +104,7 @@ mod tests {
             "#--in url",
             "# --in url --host=a",
         ] {
-            assert!(SecretHosts::above(&format!("{comment}\nA=1"), 2).is_err(), "{comment}");
+            assert!(SecretHosts::from_comment_above(&format!("{comment}\nA=1"), 2).is_err(), "{comment}");
         }
     }
 }

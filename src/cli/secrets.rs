@@ -57,6 +57,9 @@ pub(crate) struct SetArgs {
     auth: bool,
     #[command(flatten)]
     hosts: HostArgs,
+    /// Give the handler the value of a secret that had hosts
+    #[arg(long, conflicts_with_all = ["auth", "hosts"])]
+    expose: bool,
     /// File of `NAME=value` lines to set
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     env_file: Option<PathBuf>,
@@ -100,7 +103,8 @@ async fn set(session: &Session, args: SetArgs) -> Result {
     for secret in values {
         let hosts = if hosts.hosts.is_empty() { secret.hosts } else { hosts.clone() };
         let (value, visibility) = (Zeroizing::new(secret.value.expose().to_owned()), hosts.visibility(visibility));
-        let body = SetSecretRequest { name: secret.name, value, visibility, hosts: hosts.hosts, places: hosts.places };
+        let (hosts, places) = (hosts.hosts, hosts.places);
+        let body = SetSecretRequest { name: secret.name, value, visibility, hosts, places, expose: args.expose };
         let ended = session.client.post(&["ai", "endpoints", slug.as_str(), "secrets"]).json(&body).send::<SecretResponse>().await;
         let set = ended.map_err(|error| match done.len() {
             0 => error,
@@ -124,7 +128,6 @@ fn in_file(file: &Path) -> Result<Vec<FileSecret>> {
     Ok(values)
 }
 
-/// A secret in a file.
 pub(crate) struct FileSecret {
     /// The number of its line.
     pub(crate) line: u32,
@@ -138,7 +141,7 @@ pub(crate) struct FileSecret {
 pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<FileSecret>> {
     let wrong = |MalformedLine { line, reason }: MalformedLine| Error::usage(format!("line {line} of `{}`: {reason}", file.display()));
     let secret = |Entry { line, name, value }: Entry| -> Result<FileSecret> {
-        let hosts = SecretHosts::above(text, line).map_err(|reason| wrong(MalformedLine { line, reason }))?;
+        let hosts = SecretHosts::from_comment_above(text, line).map_err(|reason| wrong(MalformedLine { line, reason }))?;
         Ok(FileSecret { line, name, value: value.into(), hosts })
     };
     dotenv::parse(text).map_err(wrong)?.into_iter().map(secret).collect()

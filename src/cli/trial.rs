@@ -111,7 +111,9 @@ pub(crate) async fn set(host: &LocalHost, slug: &str, secrets: &[Secret]) -> Res
     let mut refused = vec![];
     for Secret { name, value, visibility, hosts: SecretHosts { hosts, places }, position } in secrets {
         let value = Zeroizing::new(value.expose().to_owned());
-        let body = SetSecretRequest { name: name.clone(), value, visibility: *visibility, hosts: hosts.clone(), places: places.clone() };
+        let (hosts, places) = (hosts.clone(), places.clone());
+        // The file says who gets them each time.
+        let body = SetSecretRequest { name: name.clone(), value, visibility: *visibility, hosts, places, expose: true };
         match host.secret(slug, &body).await {
             Err(error) if !is_unavailable(&error) => {
                 refused.push(Problem::new("host", position.clone(), format!("the secret `{name}`: {}", error.message)));

@@ -4,8 +4,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
+    Engine as _,
+    engine::general_purpose::{STANDARD, STANDARD_PAD_INDIFFERENT},
 };
 use tollhouse_call::{CallError, Calls, CompletedCall, ReplayRequest, RunningCall};
 use tollhouse_money::{CREDIT_PREFIX, CreditOffer, OfferedPayment, SettlementNotice, WireVersion};
@@ -30,10 +30,6 @@ pub fn offered(headers: &HeaderMap) -> OfferedPayment {
     }
 }
 
-/// Decodes base64 with or without padding. Several clients send the URL-safe alphabet.
-const BASE64: GeneralPurpose =
-    GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent));
-
 /// Rejects a payment with a key that the JSON parser reserves for itself. Bodies with such a key are rejected too. Other invalid
 /// payments are rejected later, by the payment check.
 pub(crate) fn check_payment(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -42,12 +38,13 @@ pub(crate) fn check_payment(headers: &HeaderMap) -> Result<(), ApiError> {
         if payload.starts_with(b"{") {
             return has_reserved_key(payload);
         }
+        // Several clients send the URL-safe alphabet.
         let standard = payload.iter().map(|byte| match byte {
             b'-' => b'+',
             b'_' => b'/',
             other => *other,
         });
-        BASE64.decode(standard.collect::<Vec<_>>()).is_ok_and(|json| has_reserved_key(&json))
+        STANDARD_PAD_INDIFFERENT.decode(standard.collect::<Vec<_>>()).is_ok_and(|json| has_reserved_key(&json))
     };
     match [&header_names::PAYMENT_SIGNATURE, &header_names::X_PAYMENT].into_iter().filter_map(|name| headers.get(name)).any(is_reserved) {
         true => Err(reserved_key("payment")),

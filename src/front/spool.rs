@@ -45,8 +45,8 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// Unit in which the disk is shared, in bytes. A file takes at least one, so that files are few.
 const UNIT_BYTES: usize = 1 << 20;
 
-/// A body may take a second longer for each of these bytes.
-const LEAST_BYTES_PER_SECOND: u64 = 256 << 10;
+/// Number of bytes of a body that extend its time limit by one second.
+const MIN_BYTES_PER_SECOND: u64 = 256 << 10;
 
 /// The folder of the files, and its shares.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Spool {
         let mut share: Option<QuotaShare> = None;
         loop {
             let stall = settings.stall.map(|stall| Instant::now() + stall);
-            let whole = settings.time.map(|time| begun + time + Duration::from_secs(received.bytes / LEAST_BYTES_PER_SECOND));
+            let whole = settings.time.map(|time| begun + time + Duration::from_secs(received.bytes / MIN_BYTES_PER_SECOND));
             let next = match whole.into_iter().chain(stall).min() {
                 Some(by) => timeout_at(by, stream.next()).await.map_err(|_| BodyError::TooSlow)?,
                 None => stream.next().await,
@@ -305,7 +305,7 @@ fn unstored(error: &io::Error) -> ApiError {
     ApiError::new(Code::Busy, "the host cannot store the body now").retry_after(5)
 }
 
-/// Bytes of files by owner. An owner has at most seven times the bytes that it leaves free.
+/// Bytes of files by owner. An owner gets no more room once it uses seven times the bytes that are free.
 #[derive(Debug)]
 struct OwnerBytes {
     max: Option<usize>,

@@ -84,7 +84,6 @@ fn all_of(errors: Vec<PublishError>) -> ApiError {
     first.map_or_else(|| Code::Internal.into(), |first| first.with("problems", json!(problems)))
 }
 
-/// The requested run.
 struct RunQuery(DryRunRequest<VerbatimJson, HandlerDraft>);
 
 impl FromRequest<Http> for RunQuery {

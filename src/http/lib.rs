@@ -111,7 +111,6 @@ fn written() -> Vec<SubjectRoutes> {
     vec![("discovery", vec![documents::written()])]
 }
 
-/// Returns the management routes.
 fn management() -> Vec<SubjectRoutes> {
     let of_admins = vec![admin::routes(), ledger::routes(), reconciliation::routes(), unresolved::routes(), refunds::routes()];
     vec![

@@ -34,7 +34,12 @@ async fn set(managed: ManagedEndpoint, State(http): State<Http>, Body(request): 
     let name: SecretName = request.name.parse()?;
     let scope = SecretScope::of(&request)?;
     managed.not_frozen(&http.builders).await?;
-    let set = http.secrets.set(&endpoint.into(), name, &request.value, scope).await;
+    let owner = endpoint.into();
+    let set = if request.expose {
+        http.secrets.set_exposed(&owner, name, &request.value, scope).await
+    } else {
+        http.secrets.set(&owner, name, &request.value, scope).await
+    };
     retire(&http, endpoint, &set);
     Ok(Json(SecretResponse { ok: True, secret: set? }))
 }

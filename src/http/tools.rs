@@ -183,7 +183,7 @@ async fn called_input(
     let limits = &endpoint.limits;
     let (kind, kept) = match body::kind(headers, &endpoint.request_types) {
         Ok(kind) => (kind, limits.body_bytes),
-        // It can have been paid for when the tool took its type.
+        // The payment can be from a time when the tool took this type.
         Err(refused) if offered.repeatable() => (body::kind(headers, &any_type()).map_err(|_| refused)?, 0),
         Err(refused) => return Err(refused),
     };
@@ -236,7 +236,7 @@ pub(super) fn request_head(
     query: Vec<(String, String)>,
     headers: &HeaderMap,
 ) -> RequestHead {
-    let (headers, query) = (RequestHead::shown(headers, &endpoint.request_headers), query.into_iter().collect());
+    let (headers, query) = (RequestHead::visible_headers(headers, &endpoint.request_headers), query.into_iter().collect());
     // The URI can contain a host over HTTP/2 and in absolute form, which the caller chooses freely. Use only its path
     // and query.
     let below = uri.path_and_query().map_or("/", PathAndQuery::as_str);

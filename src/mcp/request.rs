@@ -29,7 +29,7 @@ impl CallRequest<'_> {
     /// Returns the request data for the handler. It is the same as over HTTP, so that handlers need not know about MCP.
     pub(super) fn head(&self, live: &LiveEndpoint) -> RequestHead {
         let traced = |name: &'static str| Some((Cow::Borrowed(name), self.meta.get(name)?.as_str()?.to_owned()));
-        let mut headers = RequestHead::shown(&self.parts.headers, &live.endpoint.request_headers);
+        let mut headers = RequestHead::visible_headers(&self.parts.headers, &live.endpoint.request_headers);
         headers.extend(["traceparent", "tracestate"].into_iter().filter_map(traced));
         // The client's values are about JSON-RPC, not about the input.
         headers.extend(["accept", "content-type"].map(|name| (Cow::Borrowed(name), "application/json".to_owned())));

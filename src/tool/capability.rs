@@ -23,6 +23,9 @@ macro_rules! capabilities {
                 "send any request to its allowed hosts, through this host, and reach nothing else on the network";
             logs Logs "logs" "ctx.log" Nothing "writes nothing"
                 "writes a log for its builder" "write log lines that its builder can read, including texts from callers";
+            wasm Wasm "wasm" "WebAssembly" Nothing "is not defined"
+                "runs WebAssembly"
+                "compile and run WebAssembly, which no review can read, within the limits of its calls";
         }
     };
 }

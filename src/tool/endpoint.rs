@@ -322,6 +322,11 @@ impl Endpoint {
         !self.held_back()
     }
 
+    /// Returns the tier of the workers that run its code.
+    pub fn worker_tier(&self) -> Tier {
+        self.tier.with_wasm(self.capabilities.wasm)
+    }
+
     /// Returns whether requests of the owner wait for an admin.
     pub fn asks(&self) -> bool {
         let reaches_out = self.capabilities.union(self.requested_capabilities).of_network().any();

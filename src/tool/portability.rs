@@ -63,22 +63,40 @@ impl PortabilityIssue {
         if error.is_data() {
             return Self::ReservedKey;
         }
-        // The parser does not publish the kind of an error in another way.
-        let kind = error.to_string();
-        if kind.starts_with("recursion limit exceeded") {
+        // The parser publishes the kind of an error only as text, so the construct is searched for.
+        if levels(json) > MAX_LEVELS {
             Self::Nesting
-        } else if kind.starts_with("number out of range") {
-            Self::Number
         } else if let Err(error) = str::from_utf8(json) {
             let (line, column) = place(json, error.valid_up_to());
             Self::NotUtf8 { line, column }
         } else if has_half_a_pair(json) {
             Self::Surrogate
-        } else {
+        } else if has_reserved_key(json) {
             // The parser takes the value of the reserved key for the whole object, so other keys make it fail.
             Self::ReservedKey
+        } else {
+            Self::Number
         }
     }
+}
+
+/// Returns the number of levels of arrays and objects in a valid JSON text.
+fn levels(json: &[u8]) -> usize {
+    let (mut open, mut max, mut in_string, mut is_escaped) = (0_usize, 0_usize, false, false);
+    for &byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                open += 1;
+                max = max.max(open);
+            }
+            b']' | b'}' if !in_string => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    max
 }
 
 /// Returns the line and the column of a byte.

@@ -27,7 +27,7 @@ const OF_CONNECTIONS: &[&str] = &[
     "upgrade",
 ];
 
-/// Words of names that addresses have, as proxies of many makers write them.
+/// Words in names of headers with addresses, in the spellings of many proxies.
 const ADDRESS_WORDS: &[&str] = &["addr", "address", "forwarded", "ip", "ipv4", "ipv6", "via"];
 
 /// The same within a word.

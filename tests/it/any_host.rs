@@ -103,3 +103,14 @@ async fn any_public_host_reaches_neither_the_host_nor_what_its_operator_exempts(
     host.manage(Method::PATCH, "/ai/endpoints/any", &json!({ "allowedHosts": ["*", "127.0.0.1"] })).await.is(200);
     assert_eq!(ask(format!("http://{exempt}/")).await, json!({ "status": 200 }), "a tool that names it reaches it");
 }
+
+#[tokio::test]
+async fn any_public_host_does_not_include_the_public_url_of_the_host() {
+    let host = Host::builder().flag("--base-url", "https://93.184.216.34").start().await;
+    host.publish(&asking("any", &["*"])).await;
+    for url in ["https://93.184.216.34/tools/any", "https://0x5db8d822/"] {
+        let refused = host.call("any", &json!({ "url": url })).await.is(200).json();
+        assert_eq!(refused["code"], "forbidden_address", "{url}");
+        assert!(refused["message"].as_str().unwrap().contains("this host"), "{url}: {refused}");
+    }
+}

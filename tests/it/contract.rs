@@ -161,13 +161,11 @@ async fn code_outside_the_contract_does_not_compile() {
         "process",
         "require",
         "Deno",
-        "FileReader",
         "BroadcastChannel",
         "WebSocket",
         "XMLHttpRequest",
         "localStorage",
         "setImmediate",
-        "WebAssembly",
     ];
     let mistakes = [
         "req.query.q.push('x')",

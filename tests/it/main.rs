@@ -112,5 +112,6 @@ mod upgrades;
 mod upto;
 mod versions;
 mod wait_until;
+mod wasm;
 mod web;
 mod x402_rules;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Chain, Host, PAY_TO, Payer, chain::evm, eventually, js, postgres::Postgres, tollhouse};
+use crate::harness::{Chain, Host, PAY_TO, Payer, chain::evm, eventually, js, permit::publish_meter, postgres::Postgres, tollhouse};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 const FUNDS: u64 = 1_000_000;
@@ -225,14 +225,7 @@ async fn reverted_facilitator_settlement_is_noticed_by_the_node() {
 async fn reverted_permit_settlement_is_noticed() {
     let chain = Chain::start().await;
     let host = evm(&chain).start().await;
-    let mut tool = js("meter", 0.0, "export default async (req, ctx) => { await ctx.charge('0.0123'); return {}; };");
-    tool["maxPriceUsd"] = json!(0.05);
-    host.publish(&tool).await;
-    let challenge = eventually("a permit is asked for", LONG, async || {
-        let challenge = host.challenge("meter").await;
-        (challenge["accepts"][0]["scheme"] == "upto").then_some(challenge)
-    })
-    .await;
+    let challenge = publish_meter(&host).await;
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
     chain.approve(&payer.address).await;

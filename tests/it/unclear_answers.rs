@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{
     Answer, Chain, Facilitator, FacilitatorAnswer, Gateway, GatewayFault, Host, HostBuilder, PAY_TO, Payer, SettleMode, chain::GAS_KEY,
-    eventually, js,
+    eventually, js, permit::publish_meter,
 };
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
@@ -171,14 +171,7 @@ async fn broadcast_permit_is_settled_despite_gateway_errors() {
     let chain = Chain::start().await;
     let gateway = Gateway::before(&chain.url).await;
     let host = Host::builder().settling_at(&gateway.url, GAS_KEY).start().await;
-    let mut tool = js("meter", 0.0, "export default async (req, ctx) => { await ctx.charge('0.0123'); return {}; };");
-    tool["maxPriceUsd"] = json!(0.05);
-    host.publish(&tool).await;
-    let challenge = eventually("a permit is asked for", LONG, async || {
-        let challenge = host.challenge("meter").await;
-        (challenge["accepts"][0]["scheme"] == "upto").then_some(challenge)
-    })
-    .await;
+    let challenge = publish_meter(&host).await;
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
     chain.approve(&payer.address).await;

@@ -117,6 +117,7 @@ const TABLES: &[(Bound, &[&str])] = &[
 const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("sandbox/fair/src/lib.rs", SINCE_A_SWEEP, &["owners", "waiting"]),
     ("sandbox/pool/src/breaker.rs", SINCE_A_SWEEP, &["Recent", "callers"]),
+    ("sandbox/pool/src/code_cache.rs", Line("compiled code of sources"), &["CodeCache"]),
     ("sandbox/pool/src/core.rs", Line("places in line, running slots, processes, starts"), &["everyone"]),
     ("sandbox/pool/src/exchange/ops.rs", Line("ops"), &["started", "waiting"]),
     ("sandbox/pool/src/flow.rs", Line("bytes between host and workers"), &["owners"]),
@@ -155,6 +156,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/call/metrics/recent.rs", Line("metrics, sales"), &["of"]),
     ("src/call/request.rs", OF_ONE_WORK, &["headers", "query"]),
     ("src/call/run/sandbox_counts.rs", OF_ALL_ENDPOINTS, &["SandboxCounts"]),
+    ("src/call/scheduled_runs.rs", Line("scheduled runs at once"), &["begun"]),
     (
         "src/call/write_behind/pending.rs",
         Line("records of calls on their way"),

@@ -55,7 +55,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         bench.arg("--node").arg(conformance::node(&clients)?).arg("--clients").arg(clients);
     }
     if subject == "paid" {
-        let (payers, express) = (clients::prepare(), clients::prepare_express());
+        let (payers, express) = (clients::prepare(), clients::prepare_npm("express"));
         let payers = payers.join().map_err(|_| "the installation of the payers failed")??;
         let express = express.join().map_err(|_| "the installation of the middleware failed")??;
         bench.arg("--node").arg("node").arg("--clients").arg(payers).arg("--express").arg(express);

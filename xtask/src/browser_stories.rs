@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Starts the installation of the packages that [`check`] needs.
 pub(crate) fn prepare() -> std::thread::JoinHandle<Result<PathBuf, Failure>> {
-    clients::prepare_browser()
+    clients::prepare_npm("browser")
 }
 
 /// Runs the short form with a host that is already built. Also checks that the vendored editor

@@ -40,60 +40,12 @@ pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// Starts the installation of the standard middleware with which paid calls are compared, from
-/// `fixtures/express`.
-pub(crate) fn prepare_express() -> JoinHandle<Result<PathBuf, Failure>> {
-    thread::spawn(|| {
-        let to = copy_fixture("express")?;
-        install_once(&to, "package-lock.json", npm)?;
-        Ok(to)
-    })
-}
-
-/// Starts the installation of the TypeScript compiler that the test of `tool.d.ts` uses, from
-/// `fixtures/contract`.
-pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
-    thread::spawn(|| {
-        let to = copy_fixture("contract")?;
-        install_once(&to, "package-lock.json", npm)?;
-        Ok(to)
-    })
-}
-
-/// Starts the installation of the packages that a builder has next to a tool, from
-/// `fixtures/packages`. The test of the command line uses them.
-pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
-    thread::spawn(|| {
-        let to = copy_fixture("packages")?;
-        install_once(&to, "package-lock.json", npm)?;
-        Ok(to)
-    })
-}
-
-/// Starts the installation of the packages that `cargo xtask packages` tries, from `fixtures/tried`.
-pub(crate) fn prepare_tried() -> JoinHandle<Result<PathBuf, Failure>> {
-    thread::spawn(|| {
-        let to = copy_fixture("tried")?;
-        install_once(&to, "package-lock.json", npm)?;
-        Ok(to)
-    })
-}
-
-/// Starts the installation of the packages that test pages in a browser, from `fixtures/browser`.
-/// The browser itself is not among them.
-pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
-    thread::spawn(|| {
-        let to = copy_fixture("browser")?;
-        install_once(&to, "package-lock.json", npm)?;
-        Ok(to)
-    })
-}
-
-/// Starts the installation of the runtimes that run the web-platform tests beside the host, from
-/// `fixtures/wpt`.
-pub(crate) fn prepare_wpt() -> JoinHandle<Result<PathBuf, Failure>> {
-    thread::spawn(|| {
-        let to = copy_fixture("wpt")?;
+/// Starts the installation of the npm packages of this folder of `fixtures`: of `express`, with which paid calls are
+/// compared; of `contract`, the TypeScript compiler; of `packages`, which a builder has next to a tool; of `tried`, for
+/// `cargo xtask packages`; of `browser`, without the browser itself; of `wpt`, the runtimes beside the host.
+pub(crate) fn prepare_npm(fixture: &'static str) -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(move || {
+        let to = copy_fixture(fixture)?;
         install_once(&to, "package-lock.json", npm)?;
         Ok(to)
     })

@@ -26,7 +26,7 @@ const BASELINE: &str = "fixtures/tried/baseline.txt";
 ///
 /// Fails if a package does not work that should, or works although the baseline has it.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let packages = clients::prepare_tried();
+    let packages = clients::prepare_npm("tried");
     let worker = match from_env("TOLLHOUSE_WORKER") {
         Some(built) => PathBuf::from(built),
         None => workers::build(engine::pick(args.engine)?)?,

@@ -52,7 +52,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     packages::HAPROXY.require()?;
     packages::NGINX.require()?;
     packages::PROMETHEUS.require()?;
-    let (clients, contract, packages) = (clients::prepare(), clients::prepare_contract(), clients::prepare_packages());
+    let (clients, contract, packages) = (clients::prepare(), clients::prepare_npm("contract"), clients::prepare_npm("packages"));
     let (mcp_clients, browser) = (conformance::prepare(), browser_stories::prepare());
     let worker = workers::build(engines[0])?;
     let clients = clients.join().map_err(|_| "the installation of the payers broke")??;

@@ -27,7 +27,7 @@ const BASELINE: &str = "fixtures/wpt/baseline.txt";
 /// Fails if something cannot be built or downloaded, and if fewer subtests of a folder pass than in
 /// the baseline.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let packages = clients::prepare_wpt();
+    let packages = clients::prepare_npm("wpt");
     let mut built = Vec::new();
     for engine in engines(args)? {
         let worker = match from_env("TOLLHOUSE_WORKER") {

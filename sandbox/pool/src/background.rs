@@ -1,8 +1,8 @@
 //! Limits on calls that go on after their answer (`ctx.waitUntil`).
 //!
 //! Such a call keeps its worker and its places until its work ends or a limit stops it, although
-//! nobody waits for it. All of them together have a quarter of the processes. An owner can have as
-//! many as it leaves free, and an endpoint a quarter, so that a newcomer always finds a place. A call
+//! nobody waits for it. All of them together have a quarter of the processes. An owner can have at
+//! most half of these, and an endpoint a quarter, so that a newcomer always finds a place. A call
 //! without a place ends with its answer.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tollhouse_fair::{FairPermit, FairSemaphore, Share};
 use tollhouse_protocol::{Outcome, StopReason};
 
-/// The part of all processes that can work after an answer, and the part of these for one endpoint.
+/// One in four processes can work after an answer, and one in four of these for one endpoint.
 const PART: usize = 4;
 
 /// The end of the work after a call's answer.

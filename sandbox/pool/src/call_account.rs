@@ -8,9 +8,11 @@
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
 use tollhouse_protocol::{
     Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ProgressMessage, ReplyBody, Side, Spent, StopReason, Thrown, ToHost,
-    ToolReply, Work, limits::STACK_BYTES,
+    ToolReply, Work,
+    limits::{STACK_BYTES, STREAM_CHUNK_BYTES, STREAM_CHUNKS},
 };
 
 /// Excess of a count over its limit that is not a breach yet, because host and worker count at
@@ -50,12 +52,30 @@ pub(crate) enum Step {
 pub(crate) enum OpKind {
     Request,
     Timer,
+    /// A chunk of a streamed answer. They come one at a time, and have limits of their own.
+    Chunk,
 }
 
 impl OpKind {
     pub(crate) fn of(request: &OpRequest) -> Self {
-        if matches!(request, OpRequest::Sleep { .. }) { Self::Timer } else { Self::Request }
+        match request {
+            OpRequest::Sleep { .. } => Self::Timer,
+            request if request.chunk().is_some() => Self::Chunk,
+            _ => Self::Request,
+        }
     }
+}
+
+/// The state of a streamed answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StreamState {
+    Closed,
+    /// The host has not accepted the last chunk yet.
+    Sending,
+    /// The host has room for the next chunk.
+    Open,
+    /// The host refused a chunk, so the stream has no more.
+    Failed,
 }
 
 /// The account of one call.
@@ -69,6 +89,9 @@ pub(crate) struct CallLedger {
     last_op: Option<u32>,
     requests: u64,
     timers: u64,
+    stream: StreamState,
+    chunks: u64,
+    chunk_bytes: u64,
     waits: u64,
     log_lines: u64,
     log_bytes: u64,
@@ -86,6 +109,9 @@ impl CallLedger {
             last_op: None,
             requests: 0,
             timers: 0,
+            stream: StreamState::Closed,
+            chunks: 0,
+            chunk_bytes: 0,
             waits: 0,
             log_lines: 0,
             log_bytes: 0,
@@ -93,21 +119,22 @@ impl CallLedger {
         }
     }
 
-    /// Returns the number of ops requested so far.
+    /// Returns the number of ops requested so far, without chunks of the answer.
     pub(crate) fn ops(&self) -> u64 {
         self.ops
     }
 
     /// Returns the number of pending ops.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.requests + self.timers
+        self.requests + self.timers + u64::from(self.stream == StreamState::Sending)
     }
 
-    /// Records that an op was answered.
-    pub(crate) fn answered(&mut self, kind: OpKind) {
+    /// Records that an op was answered, and whether it succeeded.
+    pub(crate) fn answered(&mut self, kind: OpKind, is_done: bool) {
         match kind {
             OpKind::Request => self.requests -= 1,
             OpKind::Timer => self.timers -= 1,
+            OpKind::Chunk => self.stream = if is_done { StreamState::Open } else { StreamState::Failed },
         }
     }
 
@@ -125,7 +152,7 @@ impl CallLedger {
             ToHost::Declined => Ok(Step::Decline),
             ToHost::Answered { outcome, spent } => self.admit_answer(outcome, spent),
             ToHost::Done { outcome, spent } => Ok(Step::Done(self.check_outcome(outcome)?, spent)),
-            ToHost::Ready { .. } | ToHost::Loaded(_) => Err(Breach::Protocol("a message out of order")),
+            ToHost::Ready { .. } | ToHost::Loaded(_) | ToHost::Compiled(_) => Err(Breach::Protocol("a message out of order")),
         }
     }
 
@@ -139,7 +166,7 @@ impl CallLedger {
 
     /// Returns whether the handler has visibly started.
     fn has_begun(&self) -> bool {
-        self.started || self.ops > 0 || self.log_lines > 0 || self.progress > 0
+        self.started || self.ops > 0 || self.chunks > 0 || self.log_lines > 0 || self.progress > 0
     }
 
     fn admit_op(&mut self, op: u32, request: OpRequest) -> Result<Step, Breach> {
@@ -147,9 +174,11 @@ impl CallLedger {
             return Err(Breach::Protocol("an op number that does not increase"));
         }
         self.last_op = Some(op);
-        self.ops += 1;
+        let kind = OpKind::of(&request);
+        self.ops += u64::from(kind != OpKind::Chunk);
         over(self.ops, self.limits.ops, "ops")?;
-        match OpKind::of(&request) {
+        match kind {
+            OpKind::Chunk => self.admit_chunk(&request)?,
             OpKind::Request => {
                 self.requests += 1;
                 over(self.requests, self.limits.ops_in_flight, "ops at once")?;
@@ -162,11 +191,41 @@ impl CallLedger {
         Ok(Step::Op(op, request))
     }
 
+    /// Checks the next chunk of a streamed answer: its order, its size, and those of the whole.
+    fn admit_chunk(&mut self, request: &OpRequest) -> Result<(), Breach> {
+        let (expected, headers) = match request {
+            OpRequest::StreamOpen { headers, .. } => (StreamState::Closed, headers.as_slice()),
+            _ => (StreamState::Open, &[] as &[_]),
+        };
+        if self.stream != expected || self.answered || self.work != Work::Handle {
+            return Err(Breach::Protocol("a chunk of an answer out of order"));
+        }
+        let bytes = request.chunk().map_or(0, Bytes::len);
+        if !(1..=STREAM_CHUNK_BYTES).contains(&bytes) {
+            return Err(Breach::Protocol("a chunk of an answer that is empty or too large"));
+        }
+        if header_bytes(headers) > HEADER_BYTES {
+            return Err(Breach::Limit(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));
+        }
+        self.stream = StreamState::Sending;
+        self.chunks += 1;
+        self.chunk_bytes += bytes as u64;
+        over(self.chunks, STREAM_CHUNKS, "chunks of an answer")?;
+        if self.chunk_bytes > self.limits.stream_bytes {
+            return Err(Breach::Limit(StopReason::OutputSize { limit_bytes: self.limits.stream_bytes }));
+        }
+        Ok(())
+    }
+
     /// Checks a wait message. A worker reports a wait at most once per reply, and occasionally in
     /// between.
     fn admit_wait(&mut self) -> Result<Step, Breach> {
         self.waits += 1;
-        if self.waits > self.ops * 2 + SLACK { Err(Breach::Protocol("more waits than ops and timers")) } else { Ok(Step::Wait) }
+        if self.waits > (self.ops + self.chunks) * 2 + SLACK {
+            Err(Breach::Protocol("more waits than ops and timers"))
+        } else {
+            Ok(Step::Wait)
+        }
     }
 
     /// Cuts a log line to the limit, and drops lines beyond the limits. A worker that sends far too
@@ -210,8 +269,9 @@ impl CallLedger {
         if self.answered || self.work != Work::Handle || !is_possible {
             return Err(Breach::Protocol("an answer before the end that is not possible"));
         }
+        let outcome = self.check_outcome(outcome)?;
         self.answered = true;
-        Ok(Step::Answer(self.check_outcome(outcome)?, spent))
+        Ok(Step::Answer(outcome, spent))
     }
 
     fn check_outcome(&self, outcome: Outcome) -> Result<Outcome, Breach> {
@@ -227,9 +287,14 @@ impl CallLedger {
     }
 
     fn check_reply(&self, reply: ToolReply) -> Result<ToolReply, Breach> {
-        let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
-        let headers: usize = reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if body.len() as u64 > self.limits.output_bytes || headers as u64 > HEADER_BYTES {
+        let is_streamed = reply.body == ReplyBody::Streamed;
+        // After an answer, an empty reply only reports the end.
+        let is_expected =
+            if self.answered { !is_streamed } else { self.stream == if is_streamed { StreamState::Open } else { StreamState::Closed } };
+        if !is_expected {
+            return Err(Breach::Protocol("an answer beside its stream"));
+        }
+        if reply.body.bytes().len() as u64 > self.limits.output_bytes || header_bytes(&reply.headers) > HEADER_BYTES {
             return Err(Breach::Limit(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));
         }
         Ok(reply)
@@ -271,6 +336,10 @@ impl CallLedger {
 /// Returns whether only a running handler can have sent this message.
 fn proves_handler_ran(message: &ToHost) -> bool {
     matches!(message, ToHost::Begun | ToHost::Op { .. } | ToHost::Log(_) | ToHost::Progress(_) | ToHost::Answered { .. })
+}
+
+fn header_bytes(headers: &[(String, String)]) -> u64 {
+    headers.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum()
 }
 
 fn over(count: u64, limit: u64, what: &str) -> Result<(), Breach> {

@@ -124,7 +124,7 @@ impl Core {
 /// since its start, even if the future is dropped.
 async fn load(lease: &mut WorkerLease<'_>, request: WorkerRequest<'_>, used: &CpuTimeSink<'_>) -> Result<(Loaded, CleanEnd), LoadFault> {
     let _starting = StartingWorker::new(lease.process(), used);
-    lease.load(request.bundle, request.limits).await
+    lease.load(request.owner, request.bundle, request.limits).await
 }
 
 /// Reports the processor time of a worker since its start when dropped. The process must not be

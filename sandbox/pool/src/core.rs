@@ -42,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) idle: Lock<Idle>,
     /// Every process that has not been ended, by process id.
     everyone: Lock<HashMap<u32, Arc<Process>>>,
+    /// Compiled code of large sources.
+    pub(crate) code: CodeCache,
     /// Jail reports of all workers so far, by tier.
     jails: Lock<EachTier<Jails>>,
     /// Failed process starts since the last success.
@@ -80,6 +82,7 @@ impl Core {
             stopped: CancellationToken::new(),
             idle: Lock::default(),
             everyone: Lock::default(),
+            code: CodeCache::default(),
             jails: Lock::default(),
             failed_starts: Lock::default(),
             config,

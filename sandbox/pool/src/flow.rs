@@ -43,7 +43,6 @@ impl FlowControl {
         Self { max, state: Lock::default(), freed: Notify::new() }
     }
 
-    /// Returns the account of a call of `owner`.
     pub(crate) fn account<'a>(&'a self, owner: &'a str) -> CallAccount<'a> {
         CallAccount { flow: self, owner, held: None }
     }

@@ -30,6 +30,7 @@ mod budget;
 mod call_account;
 mod cgroups;
 mod checkout;
+mod code_cache;
 mod config;
 mod core;
 mod cpu_turns;

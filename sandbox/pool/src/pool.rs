@@ -76,7 +76,7 @@ impl Pool {
         let permit = self.core.scheduler.acquire(admission).await.inspect_err(|_| count(&self.core.counters.refused))?;
         let mut lease = self.core.lease_blank(owner, tier).await?;
         let starting = StartingWorker::new(lease.process(), used);
-        let loaded = lease.load(bundle, &limits).await;
+        let loaded = lease.load(owner, bundle, &limits).await;
         drop(starting);
         let loaded = match loaded {
             Ok((loaded, _)) => Ok(loaded),

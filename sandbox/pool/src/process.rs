@@ -49,7 +49,6 @@ pub(crate) struct Process {
     /// How it ended, once determined. Determined only once, even if several tasks need it.
     exited: OnceCell<Option<ProcessExit>>,
     jail: OnceLock<JailReport>,
-    /// Its code, once loaded.
     pub(crate) loaded: OnceLock<LoadedCode>,
     pub(crate) calls: AtomicU64,
     /// Its private memory at the first measurement after a call, in bytes; 0 before.

@@ -5,6 +5,7 @@ mod tests;
 
 use std::sync::{Arc, atomic::Ordering};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 use tollhouse_protocol::{Bundle, Limits, Load, LoadFault, Loaded, Outcome, Spent, StopReason};
 
@@ -34,12 +35,22 @@ impl<'a> WorkerLease<'a> {
         Self { core, process: Some(process), buffers }
     }
 
-    /// Loads a bundle, within the limits of loading.
-    pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, CleanEnd), LoadFault> {
+    /// Loads a bundle of `owner`, within the limits of loading.
+    pub(crate) async fn load(&mut self, owner: &str, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, CleanEnd), LoadFault> {
         let load = Load { bundle: bundle.clone(), limits: *limits };
         let process = self.process.as_ref().expect("a lease has its process until it is returned");
         process.limit_to(limits);
-        match exchange::load(&process.link, &mut self.buffers, load).await {
+        let (kept, tier, mut compiled) = (&self.core.code, process.tier, Bytes::new());
+        let code = kept.get(owner, bundle, tier);
+        let had_code = code.is_some();
+        let loaded = exchange::load(&process.link, &mut self.buffers, load, code, &mut compiled).await;
+        match &loaded {
+            Ok(_) => kept.put(owner, bundle, tier, compiled),
+            // It can be the code's fault.
+            Err(_) if had_code => kept.forget(owner, bundle, tier),
+            Err(_) => {}
+        }
+        match loaded {
             Err(LoadFault::Stopped(StopReason::Crashed)) => Err(LoadFault::Stopped(process.last_reason(&limits.of_load()).await)),
             loaded => loaded,
         }

@@ -116,6 +116,8 @@ mod tests {
         let checks = |count| asks(OpRequest::KvAtomic { checks: vec![check.clone(); count], writes: vec![] });
         let write = AtomicWrite::Delete { key: String::new() };
         let writes = |count| asks(OpRequest::KvAtomic { checks: vec![], writes: vec![write.clone(); count] });
+        let open = |count| asks(OpRequest::StreamOpen { status: 200, headers: headers(count), first: bytes::Bytes::new() });
+        assert!(decodes(&open(CALL_BYTES / 48)) && !decodes(&open(CALL_BYTES / 8)));
         assert!(decodes(&get(CALL_BYTES / 48)) && decodes(&checks(1_000)) && decodes(&writes(1_000)));
         assert!([get(CALL_BYTES / 8), checks(CALL_BYTES / 8), writes(CALL_BYTES / 8)].iter().all(|message| !decodes(message)));
     }

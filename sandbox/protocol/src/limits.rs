@@ -25,6 +25,13 @@ pub const REQUEST_BODY_BYTES: usize = 1 << 20;
 /// Maximum bytes of a call's body that one [`BodyRead`](crate::OpRequest::BodyRead) returns. 256 KiB.
 pub const BODY_CHUNK_BYTES: usize = 256 << 10;
 
+/// Maximum bytes of one chunk of a streamed answer. The worker cuts larger ones. 64 KiB.
+pub const STREAM_CHUNK_BYTES: usize = 64 << 10;
+
+/// Maximum chunks of one streamed answer. They do not count as ops, because a stream of tokens has
+/// thousands.
+pub const STREAM_CHUNKS: u64 = 100_000;
+
 /// Maximum number of concurrent streaming text decoders of one call.
 pub const DECODERS: usize = 256;
 
@@ -39,6 +46,12 @@ pub const FORM_HEAD_BYTES: usize = 16 << 10;
 
 /// Maximum bytes of a `URLPattern`, and of a URL that it is compared with.
 pub const URL_PATTERN_BYTES: usize = 16 << 10;
+
+/// Size from which compiled code of a source is kept, in bytes. 256 KiB. Smaller sources compile in a few milliseconds.
+pub const COMPILED_SOURCE_BYTES: usize = 256 << 10;
+
+/// Maximum size of compiled code that is kept, in bytes. 4 MiB.
+pub const COMPILED_BYTES: usize = 4 << 20;
 
 /// Maximum length of the stack of a thrown error, in bytes. The rest is cut off.
 pub const STACK_BYTES: u64 = 8 << 10;
@@ -108,6 +121,7 @@ limits! {
     input_depth "inputDepth" = 64, 64, "levels", "Nesting of a call's body.";
     output_bytes "outputBytes" = 256 * KIB, MIB, "bytes", "Result of a call.";
     output_depth "outputDepth" = 64, 64, "levels", "Nesting of a result.";
+    stream_bytes "streamBytes" = 10 * MIB, 100 * MIB, "bytes", "Body of a streamed answer.";
     error_bytes "errorBytes" = KIB, 4 * KIB, "bytes", "Text of an error that a handler threw.";
     log_lines "logLines" = 256, 1_024, "lines", "Log lines of one call; further ones are dropped and counted.";
     log_line_bytes "logLineBytes" = 4 * KIB, 16 * KIB, "bytes", "One log line; the rest is cut off.";
@@ -141,6 +155,7 @@ mod tests {
     #[test]
     fn contract_of_handlers_names_the_limits_in_force() {
         let limits = Limits::default();
+        assert_eq!(STREAM_CHUNKS, 100_000);
         for sentence in [
             format!("Default: {LIST_DEFAULT}. Higher values than {LIST_LIMIT} count as {LIST_LIMIT}."),
             format!("A key is at most {} bytes, a value at most {} KiB", limits.kv_key_bytes, limits.kv_value_bytes / KIB),
@@ -150,6 +165,7 @@ mod tests {
             format!("At most {COMPRESSORS} streams of a call are compressed or decompressed at once"),
             format!("A multipart form has at most {FORM_PARTS} parts"),
             format!("It and a URL have at most {} KiB", URL_PATTERN_BYTES >> 10),
+            format!("A streamed answer has at most {} MiB (`streamBytes`) and 100,000 chunks", limits.stream_bytes / MIB),
             format!("The body of a request has at most {} MiB", REQUEST_BODY_BYTES as u64 / MIB),
         ] {
             assert!(CONTRACT.contains(&sentence), "tool.d.ts does not say: {sentence}");

@@ -21,6 +21,9 @@ pub enum ToWorker {
         /// The result of the op, or why it failed.
         result: Result<OpValue, OpFailure>,
     },
+    /// Compiled code of the source that follows in [`ToWorker::Load`]: that of [`ToHost::Compiled`],
+    /// from a worker of the same tool, bundle and tier.
+    Code(Bytes),
 }
 
 /// A message from a worker to the host. Hostile input.
@@ -68,6 +71,10 @@ pub enum ToHost {
         /// The resources used so far, by the worker's own clocks.
         spent: Spent,
     },
+    /// Compiled code of a source of at least [`COMPILED_SOURCE_BYTES`](crate::limits::COMPILED_SOURCE_BYTES).
+    /// Sent as the first message after [`ToWorker::Load`], before any of the handler's code runs, unless
+    /// there was a [`ToWorker::Code`]. Empty if there is none to keep.
+    Compiled(Bytes),
 }
 
 /// A handler's code, its name in stack traces, and the schemas of its input and result.
@@ -188,6 +195,9 @@ pub struct Start {
     pub work: Work,
     /// Whether the worker must report when the handler [begins](ToHost::Begun).
     pub announced: bool,
+    /// Whether the caller can take a streamed answer. Otherwise the worker reads a stream to its end,
+    /// and answers with the whole.
+    pub streams: bool,
     /// `req` without `body`, as a JSON object: `method`, `url`, `path`, `query`, `headers`,
     /// `caller`.
     pub head: Bytes,

@@ -156,6 +156,23 @@ macro_rules! declare {
                 /// Position of the first byte.
                 offset: u64,
             },
+            /// Begins a streamed answer with its first chunk. The host answers when the head is on its
+            /// way, which can take as long as a payment. → [`OpValue::None`]. A failure ends the stream.
+            StreamOpen {
+                /// HTTP status.
+                status: u16,
+                /// Headers as given to `new Response`. The host sends only allowed ones.
+                #[serde(deserialize_with = "bounded_list::<_, _, MAX_HEADERS>")]
+                headers: Vec<(String, String)>,
+                /// The first chunk, with 1 to [`STREAM_CHUNK_BYTES`](crate::limits::STREAM_CHUNK_BYTES) bytes.
+                first: Bytes,
+            },
+            /// Sends the next chunk of a streamed answer. The host answers when it has room for another
+            /// one. → [`OpValue::None`]. A failure ends the stream.
+            StreamWrite {
+                /// The chunk, with 1 to [`STREAM_CHUNK_BYTES`](crate::limits::STREAM_CHUNK_BYTES) bytes.
+                chunk: Bytes,
+            },
         }
 
         impl OpRequest {
@@ -164,7 +181,8 @@ macro_rules! declare {
             pub fn writes(&self) -> bool {
                 match self {
                     $(Self::$request { .. } => declare!(@writes $($writes)?),)*
-                    Self::Sleep { .. } | Self::BodyRead { .. } => false,
+                    // A streamed answer ends only after its last chunk was accepted.
+                    Self::Sleep { .. } | Self::BodyRead { .. } | Self::StreamOpen { .. } | Self::StreamWrite { .. } => false,
                     // A charge counts even if the handler does not wait for it.
                     Self::Charge { .. } => true,
                 }
@@ -177,6 +195,8 @@ macro_rules! declare {
                     $(Self::$request { $($field,)* } => 0 $(+ $field.heap_size())*,)*
                     Self::Sleep { .. } | Self::BodyRead { .. } => 0,
                     Self::Charge { call, usd } => call.heap_size() + usd.heap_size(),
+                    Self::StreamOpen { headers, first, .. } => headers.heap_size() + first.heap_size(),
+                    Self::StreamWrite { chunk } => chunk.heap_size(),
                 };
                 size_of::<Self>() + own
             }
@@ -202,6 +222,16 @@ const FILE_LINE_BYTES: u64 = 1 << 10;
 const RESPONSE_HEAD_BYTES: u64 = 128 << 10;
 
 impl OpRequest {
+    /// Returns the chunk of a streamed answer that the request carries.
+    #[must_use]
+    pub fn chunk(&self) -> Option<&Bytes> {
+        match self {
+            Self::StreamOpen { first, .. } => Some(first),
+            Self::StreamWrite { chunk } => Some(chunk),
+            _ => None,
+        }
+    }
+
     /// Returns how many bytes the host can hold to answer the request, at most [`CALL_BYTES`].
     #[must_use]
     pub fn answer_bytes(&self, limits: &Limits) -> usize {
@@ -211,6 +241,7 @@ impl OpRequest {
             Self::KvSet { .. } | Self::KvDelete { .. } | Self::FileWrite { .. } | Self::FileDelete { .. } | Self::Charge { .. } => {
                 FAILURE_BYTES
             }
+            Self::StreamOpen { .. } | Self::StreamWrite { .. } => FAILURE_BYTES,
             Self::KvGet { .. } => limits.kv_value_bytes,
             Self::KvList { limit, .. } => page(*limit, limits.kv_key_bytes + limits.kv_value_bytes),
             // The value at each key is read.
@@ -368,6 +399,9 @@ mod tests {
         let (method, url) = ("PUT".to_owned(), "u".to_owned());
         let fetch = OpRequest::Fetch { method, url, headers: vec![], body: "body".into(), redirect: RedirectMode::Follow };
         assert_eq!(fetch.bytes(), own + 8);
+        let open = OpRequest::StreamOpen { status: 200, headers: vec![("a".into(), "b".into())], first: "abc".into() };
+        assert_eq!(open.bytes(), own + size_of::<(String, String)>() + 5);
+        assert_eq!(OpRequest::StreamWrite { chunk: "abcd".into() }.bytes(), own + 4);
     }
 
     #[test]
@@ -391,6 +425,7 @@ mod tests {
             (OpRequest::FileList { prefix: String::new(), limit: 3, cursor: None }, 3 << 10),
             (OpRequest::FileRead { path: "p".into() }, MIB),
             (OpRequest::BodyRead { offset: 1 }, 256 << 10),
+            (OpRequest::StreamWrite { chunk: "a".into() }, 1 << 10),
             (OpRequest::HttpGetJson { url: "u".into(), headers: vec![], timeout_ms: None, auth: None }, CALL_BYTES),
             (fetch, CALL_BYTES),
         ] {

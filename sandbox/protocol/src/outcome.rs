@@ -61,6 +61,20 @@ pub enum ReplyBody {
     Json(Bytes),
     /// A `Response` body that is not JSON.
     Raw(Bytes),
+    /// All chunks were sent with [`StreamOpen`](crate::OpRequest::StreamOpen) and
+    /// [`StreamWrite`](crate::OpRequest::StreamWrite), with status and headers, and the host has accepted them.
+    Streamed,
+}
+
+impl ReplyBody {
+    /// Returns the bytes of the body. Those of a streamed one are already on their way.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Json(bytes) | Self::Raw(bytes) => bytes,
+            Self::Streamed => &[],
+        }
+    }
 }
 
 /// A value that a handler threw, as text made by the host's own script.

@@ -63,7 +63,7 @@ impl PairKind {
         }
     }
 
-    /// Returns what a private key and another party's public key have in common (ECDH, X25519).
+    /// Returns the shared secret of a private key and another party's public key (ECDH, X25519).
     #[must_use]
     pub fn agree(self, private: &[u8], public: &[u8]) -> Option<Vec<u8>> {
         match self {

@@ -87,7 +87,7 @@ impl Curve {
         })
     }
 
-    /// Returns the uncompressed form of a point, which can be compressed.
+    /// Returns the uncompressed form of a compressed or uncompressed point.
     fn point(self, bytes: &[u8]) -> Option<Vec<u8>> {
         // Only the forms of SEC 1, section 2.3.3: compressed (2 and 3) and uncompressed (4).
         if !matches!(bytes.first(), Some(2..=4)) {

@@ -21,12 +21,12 @@ const BITS: std::ops::RangeInclusive<usize> = 1024..=8192;
 /// Bytes of the longest modulus.
 const MODULUS_BYTES: usize = *BITS.end() / 8;
 
-/// How a digest becomes as long as the modulus.
+/// The padding of a signed digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RsaPadding {
     /// RSASSA-PKCS1-v1_5.
     Pkcs1,
-    /// RSA-PSS, with a salt of so many bytes.
+    /// RSA-PSS, with the length of the salt in bytes.
     Pss(usize),
 }
 
@@ -35,8 +35,8 @@ pub enum RsaPadding {
 pub struct Rsa;
 
 impl Rsa {
-    /// Makes a private key, which takes longer the longer the modulus is: the watchdog of the worker
-    /// ends a process that exceeds its processor time. Returns `None` for other lengths than
+    /// Makes a private key. A longer modulus takes longer: the watchdog of the worker ends a
+    /// process that exceeds its processor time. Returns `None` for other lengths than
     /// 1,024 to 8,192 bits, and for exponents that are even, below 3 or above 2^33.
     pub(crate) fn generate(bits: usize, exponent: u64) -> Option<Vec<u8>> {
         if !BITS.contains(&bits) || exponent < 3 || exponent.is_multiple_of(2) || exponent > PublicKey::MAX_PUB_EXPONENT {
@@ -142,7 +142,7 @@ impl Rsa {
         with_hash!(hash, H => key.encrypt(&mut SysRng, Oaep::<H>::new_with_label(label), text).ok())
     }
 
-    /// Decrypts a text of OAEP.
+    /// Decrypts an OAEP ciphertext.
     #[must_use]
     pub fn decrypt(hash: Hash, private: &[u8], label: &[u8], text: &[u8]) -> Option<Vec<u8>> {
         let key = private_key(private)?;
@@ -155,7 +155,7 @@ fn require_rsa(is_rsa: bool, parameters: Option<AnyRef<'_>>) -> Option<()> {
     (is_rsa && parameters.is_none_or(|parameters| parameters.is_null())).then_some(())
 }
 
-/// Returns whether a modulus has a length that is computed with.
+/// Returns whether the length of a modulus is supported.
 fn has_length(modulus: UintRef<'_>) -> bool {
     let bytes = modulus.as_bytes();
     bytes.len() <= MODULUS_BYTES && bytes.first().is_some_and(|first| bytes.len() * 8 - first.leading_zeros() as usize >= *BITS.start())

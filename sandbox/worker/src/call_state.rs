@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use deno_core::OpState;
 use tollhouse_protocol::{
-    Limits, LoadError, LogLevel, LogLine, Outcome, ProgressMessage, ReplyBody, StopReason, ToHost, ToolReply, limits::STACK_BYTES,
+    Limits, LoadError, LogLevel, LogLine, OpRequest, Outcome, ProgressMessage, ReplyBody, StopReason, ToHost, ToolReply,
+    limits::STACK_BYTES,
 };
 
-use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue};
+use crate::{budget::Budget, compressors::Compressors, decoders::Decoders, host::Outbox, op_queue::OpQueue, rejections};
 
-/// The message of an exception of QuickJS whose allocation alone exceeds the heap limit. V8 ends the call there.
+/// The message of QuickJS's exception for one allocation beyond the heap limit. V8 ends the call there.
 const QUICKJS_OUT_OF_MEMORY: &str = "InternalError: out of memory";
 
 /// State of the running call, and of the load before the first one.
@@ -24,6 +25,8 @@ pub(crate) struct CallState {
     log: Log,
     /// Number of `ctx.progress` messages so far.
     progress: u64,
+    /// Whether the caller can take a streamed answer.
+    streams: bool,
     outcome: Option<Outcome>,
     /// Whether the handler's outcome was taken. Only the work of `ctx.waitUntil` goes on then.
     answered: bool,
@@ -56,6 +59,7 @@ impl CallState {
             compressors: Compressors::default(),
             log: Log::default(),
             progress: 0,
+            streams: false,
             outcome: None,
             answered: false,
             has_background_work: false,
@@ -74,8 +78,10 @@ impl CallState {
         self.ops.begin(limits);
         self.decoders.clear();
         self.compressors.clear();
+        rejections::clear();
         self.log = Log::default();
         self.progress = 0;
+        self.streams = false;
         self.outcome = None;
         self.answered = false;
         self.has_background_work = false;
@@ -113,7 +119,7 @@ impl CallState {
 
     /// Ends the call with the handler's answer.
     pub(crate) fn reply(&mut self, reply: ToolReply) {
-        let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
+        let body = reply.body.bytes();
         let headers: usize = reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         if (body.len() + headers) as u64 > self.limits.output_bytes {
             return self.end(Outcome::Stopped(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));
@@ -141,6 +147,26 @@ impl CallState {
         self.outcome = Some(outcome);
     }
 
+    /// Begins a streamed answer, and returns the number of the op.
+    pub(crate) fn open_stream(&mut self, status: u16, headers: Vec<(String, String)>, first: Bytes) -> u32 {
+        let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes as u64 > self.limits.output_bytes {
+            self.end(Outcome::Stopped(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));
+            return 0;
+        }
+        self.ops.request(OpRequest::StreamOpen { status, headers, first })
+    }
+
+    /// Sets whether the caller can take a streamed answer.
+    pub(crate) fn set_streams(&mut self, streams: bool) {
+        self.streams = streams;
+    }
+
+    /// Returns whether the caller can take a streamed answer.
+    pub(crate) fn streams(&self) -> bool {
+        self.streams
+    }
+
     /// Records whether the handler waits for work with `ctx.waitUntil`.
     pub(crate) fn set_background_work(&mut self, has_some: bool) {
         self.has_background_work = has_some;
@@ -151,9 +177,9 @@ impl CallState {
         self.has_background_work
     }
 
-    /// Returns whether the call can be answered now and has work left, which includes pending writes. A pending charge
-    /// comes before the answer, even if the handler does not wait for it.
-    pub(crate) fn goes_on(&self) -> bool {
+    /// Returns whether the call can be answered now, before its remaining work, which includes pending writes. A
+    /// pending charge comes before the answer, even if the handler does not wait for it.
+    pub(crate) fn can_be_answered(&self) -> bool {
         self.has_background_work && !self.answered && !self.ops.is_charging()
     }
 

@@ -9,14 +9,20 @@ use std::{
     io::{Error, Result, Write},
 };
 
-use brotli_decompressor::{BrotliDecoderParameter, DecompressorWriter as BrotliDecoder};
+use brotli_decompressor::{Allocator, BrotliDecoderParameter, writer::DecompressorWriterCustomAlloc};
 use flate2::{
     Compression,
     write::{DeflateDecoder, DeflateEncoder, GzDecoder, GzEncoder, ZlibDecoder, ZlibEncoder},
 };
 use tollhouse_protocol::limits::COMPRESSORS;
 
-use crate::memory;
+use crate::{
+    counted_alloc::{CountedAlloc, CountedMemory},
+    memory,
+};
+
+/// A decoder whose window counts as a buffer.
+type BrotliDecoder = DecompressorWriterCustomAlloc<Output, CountedMemory<u8>, CountedAlloc, CountedAlloc, CountedAlloc>;
 
 /// Bytes of input that are processed without looking whether the call was stopped.
 const PIECE_BYTES: usize = 64 << 10;
@@ -40,7 +46,7 @@ enum Codec {
     Gunzip(GzDecoder<Output>),
     Gzip(GzEncoder<Output>),
     /// Boxed because it is large.
-    Brotli(Box<BrotliDecoder<Output>>),
+    Brotli(Box<BrotliDecoder>),
 }
 
 /// The output that the script has not taken yet.
@@ -136,8 +142,9 @@ impl Compressors {
 
 /// Returns a decoder with windows of RFC 7932, of at most 16 MiB. Those of the extension "large window"
 /// have up to 1 GiB, which nothing counts.
-fn brotli_decoder(output: Output) -> BrotliDecoder<Output> {
-    let mut decoder = BrotliDecoder::new(output, BROTLI_BUFFER_BYTES);
+fn brotli_decoder(output: Output) -> BrotliDecoder {
+    let buffer = <CountedAlloc as Allocator<u8>>::alloc_cell(&mut CountedAlloc, BROTLI_BUFFER_BYTES);
+    let mut decoder = BrotliDecoder::new(output, buffer, CountedAlloc, CountedAlloc, CountedAlloc);
     decoder.set_parameter(BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
     decoder
 }

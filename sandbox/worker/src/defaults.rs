@@ -74,7 +74,7 @@ impl<'s> Filling<'s> {
             self.fill(part, value, depth + 1);
         }
         for name in ["anyOf", "oneOf"] {
-            if let Some(part) = list(members, name).find(|part| self.is_meant(part, value, 0, depth)) {
+            if let Some(part) = list(members, name).find(|part| self.fits(part, value, 0, depth)) {
                 self.fill(part, value, depth + 1);
             }
         }
@@ -155,14 +155,14 @@ impl<'s> Filling<'s> {
         })
     }
 
-    /// Returns whether an alternative of a union is meant by a value: types, constants, required fields without a
-    /// default, and unknown fields decide.
-    fn is_meant(&self, schema: &'s Value, value: &Value, level: usize, depth: usize) -> bool {
+    /// Returns whether a value fits an alternative of a union: types, constants, required fields without a default, and
+    /// unknown fields decide.
+    fn fits(&self, schema: &'s Value, value: &Value, level: usize, depth: usize) -> bool {
         let Value::Object(members) = schema else { return schema != &Value::Bool(false) };
         if level == MAX_COMPARED || depth >= MAX_DEPTH {
             return true;
         }
-        let same = |part: &'s Value| self.is_meant(part, value, level, depth + 1);
+        let same = |part: &'s Value| self.fits(part, value, level, depth + 1);
         let any = |name: &str| !members.get(name).is_some_and(Value::is_array) || list(members, name).any(same);
         has_type(members, value)
             && members.get("const").is_none_or(|constant| is_equal(constant, value))
@@ -182,7 +182,7 @@ impl<'s> Filling<'s> {
         let mut required = list(members, "required").filter_map(Value::as_str);
         required.all(|name| fields.contains_key(name) || has_default(name))
             && fields.iter().all(|(name, field)| match property(name) {
-                Some(property) => self.is_meant(property, field, level + 1, depth + 1),
+                Some(property) => self.fits(property, field, level + 1, depth + 1),
                 None => !is_closed,
             })
     }
@@ -217,7 +217,7 @@ fn is_equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Returns about as many bytes as a value takes as JSON, and at least as many as its items and fields.
+/// Estimates the size of a value as JSON, in bytes. It is at least the number of its items and fields.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

@@ -11,15 +11,16 @@ pub(crate) struct Driver {
     pub(crate) deliver: Global<v8::Function>,
     pub(crate) explain: Global<v8::Function>,
     pub(crate) reject_unanswered: Global<v8::Function>,
+    pub(crate) rejections_noted: Global<v8::Function>,
 }
 
 /// Takes the driver functions and hardens the isolate. Afterwards nothing in it can reach `Deno` or
-/// any op by name.
+/// any op by name. `wasm`: whether handlers have `WebAssembly`.
 ///
 /// # Panics
 ///
 /// If the scripts are not those that this binary was built with.
-pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
+pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>, wasm: bool) -> Driver {
     let global = scope.get_current_context().global(scope);
     let deno = object(scope, global, "Deno");
     let core = object(scope, deno, "core");
@@ -33,13 +34,16 @@ pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
         deliver: take(scope, driver, "deliver"),
         explain: take(scope, driver, "explain"),
         reject_unanswered: take(scope, driver, "rejectUnanswered"),
+        rejections_noted: take(scope, driver, "rejectionsNoted"),
     };
     let undefined = v8::undefined(scope).into();
     // The `Intl` of the QuickJS backend is a stub that depends on parts which hardening removes.
     let intl = v8::Boolean::new(scope, cfg!(feature = "v8"));
     let [decoders, compressors, body] =
         [DECODERS, COMPRESSORS, REQUEST_BODY_BYTES].map(|limit| v8::Integer::new(scope, i32::try_from(limit).expect("a limit is small")));
-    boot.call(scope, undefined, &[ops.into(), decoders.into(), intl.into(), compressors.into(), body.into()]).expect("90_entry.js boots");
+    let wasm = v8::Boolean::new(scope, wasm);
+    let arguments: [Local<'_, v8::Value>; 6] = [ops.into(), decoders.into(), intl.into(), compressors.into(), body.into(), wasm.into()];
+    boot.call(scope, undefined, &arguments).expect("90_entry.js boots");
     driver
 }
 

@@ -1,4 +1,4 @@
-//! The isolate: booted from the snapshot, hardened, and driven through five functions of
+//! The isolate: booted from the snapshot, hardened, and driven through six functions of
 //! 90_entry.js.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{
     driver::{self, Driver},
     memory,
     memory::Memory,
-    ops, stack,
+    ops, rejections, stack,
 };
 
 /// The start-up snapshot, which `build.rs` makes from `runtime-js`.
@@ -31,8 +31,14 @@ const SNAPSHOT: Option<&[u8]> = None;
 /// generation is small, because a worker never releases it. Source positions are recorded during
 /// compilation. Otherwise V8 would parse the code again on the rest of the stack when it needs a
 /// position, and report line 1 if the stack is too small for that.
-const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=1 --min-semi-space-size=1 --no-expose-wasm \
+const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=1 --min-semi-space-size=1 \
                      --no-enable-lazy-source-positions";
+
+/// Additional flags for V8 in the tier `wasm`. [`FLAGS`] has it compile modules on the thread of the handler.
+///
+/// A memory has at most 128 MiB (pages of 64 KiB), a table a million entries, and a module the size of a bundle. Without
+/// V8's handler of signals, which nothing here turns on, code checks its bounds and no memory reserves gigabytes.
+const WASM_FLAGS: &str = "--wasm-max-mem-pages=2048 --wasm-max-table-size=1000000 --wasm-max-module-size=4194304";
 
 /// Maximum heap at which an idle worker [collects its garbage](collect_garbage), in bytes. Up to this size, a collection
 /// takes a few milliseconds, which nobody is billed for.
@@ -43,7 +49,12 @@ const JITLESS: &str = "--jitless";
 
 /// Returns whether the engine compiles code in this tier and needs executable memory.
 pub(crate) fn compiles(tier: Tier) -> bool {
-    cfg!(feature = "v8") && tier == Tier::Jit
+    cfg!(feature = "v8") && tier != Tier::Jitless
+}
+
+/// Returns whether handlers have `WebAssembly` in this tier.
+pub(crate) fn has_wasm(tier: Tier) -> bool {
+    cfg!(feature = "v8") && tier == Tier::Wasm
 }
 
 /// Boots and hardens the isolate. Afterwards nothing in it can reach `Deno` or any op by name.
@@ -53,7 +64,8 @@ pub(crate) fn compiles(tier: Tier) -> bool {
 /// If the scripts in the snapshot are not those that this binary was built with.
 pub(crate) fn boot(tier: Tier, memory: &Arc<Memory>, call: CallState) -> (JsRuntime, Driver) {
     let jitless = (!compiles(tier)).then_some(JITLESS);
-    deno_core::v8_set_flags(std::iter::once("").chain(FLAGS.split(' ')).chain(jitless).map(String::from).collect());
+    let wasm = has_wasm(tier).then(|| WASM_FLAGS.split(' ')).into_iter().flatten();
+    deno_core::v8_set_flags(std::iter::once("").chain(FLAGS.split_whitespace()).chain(jitless).chain(wasm).map(String::from).collect());
     let mut runtime = JsRuntime::new(RuntimeOptions {
         startup_snapshot: SNAPSHOT,
         extensions: vec![ops::extension(call)],
@@ -62,17 +74,25 @@ pub(crate) fn boot(tier: Tier, memory: &Arc<Memory>, call: CallState) -> (JsRunt
         ..Default::default()
     });
     let isolate = runtime.v8_isolate();
-    isolate.set_promise_reject_callback(ignore_rejection);
+    isolate.set_promise_reject_callback(rejections::note);
     isolate.set_prepare_stack_trace_callback(stack::text);
     isolate.set_host_initialize_import_meta_object_callback(import_meta);
     isolate.set_host_import_module_dynamically_callback(refuse_import);
     isolate.set_host_import_module_with_phase_dynamically_callback(refuse_import_phase);
+    // 90_entry.js removes the global. This holds even if something else leads to it.
+    #[cfg(feature = "v8")]
+    if !has_wasm(tier) {
+        isolate.set_allow_wasm_code_generation_callback(refuse_wasm);
+    }
+    // Nothing could wake the only thread.
+    #[cfg(feature = "v8")]
+    isolate.set_allow_atomics_wait(false);
     isolate.set_oom_error_handler(memory::out_of_memory);
     isolate.add_near_heap_limit_callback(memory::near_heap_limit, Arc::as_ptr(memory).cast_mut().cast());
     let driver = {
         scope!(scope, runtime);
         scope.get_current_context().set_allow_generation_from_strings(false);
-        driver::take_driver(scope)
+        driver::take_driver(scope, has_wasm(tier))
     };
     (runtime, driver)
 }
@@ -91,9 +111,12 @@ pub(crate) fn collect_garbage(isolate: &mut v8::Isolate) {
     }
 }
 
-/// Ignores unhandled rejections: a call ends when its own promise settles.
+/// Refuses to compile WebAssembly.
+#[cfg(feature = "v8")]
 #[expect(unsafe_code, reason = "the engine's callback type is unsafe")]
-unsafe extern "C" fn ignore_rejection(_message: v8::PromiseRejectMessage<'_>) {}
+unsafe extern "C" fn refuse_wasm(_context: Local<'_, v8::Context>, _source: Local<'_, v8::String>) -> bool {
+    false
+}
 
 /// Leaves `import.meta` empty, so that it reveals nothing about this process.
 #[expect(unsafe_code, reason = "the engine's callback type is unsafe")]

@@ -85,14 +85,14 @@ impl Jail {
         self.apply(JailLayer::NotDumpable, || set_dumpable_behavior(DumpableBehavior::NotDumpable));
     }
 
-    /// Forbids new threads and all but a few system calls, on all existing threads. Returns the
-    /// report.
-    pub(crate) fn seal(mut self) -> JailReport {
+    /// Forbids new threads and all but a few system calls, on all existing threads. `adds_code`: whether
+    /// the engine makes new memory executable, as only WebAssembly needs. Returns the report.
+    pub(crate) fn seal(mut self, adds_code: bool) -> JailReport {
         if self.is_in_force(JailLayer::Rlimits) {
             self.apply(JailLayer::Rlimits, resources::forbid_new_processes);
         }
         let compiles = !self.is_in_force(JailLayer::NoExec);
-        self.apply(JailLayer::Seccomp, || syscalls::allow_few(compiles));
+        self.apply(JailLayer::Seccomp, || syscalls::allow_few(compiles, adds_code));
         self.report
     }
 

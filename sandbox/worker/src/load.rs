@@ -2,6 +2,8 @@
 
 use deno_core::v8::{self, Global, Local, PinScope, script_compiler};
 use tollhouse_protocol::LoadError;
+#[cfg(feature = "v8")]
+use tollhouse_protocol::limits::COMPILED_BYTES;
 
 use crate::{advice::advised, driver::Driver, nesting, stack::position, typescript};
 
@@ -34,29 +36,57 @@ const EXPRESSION_SHIFT: u32 = 16;
 /// Error message for a module that loads but exports no handler.
 const NO_HANDLER: &str = "the module has no default export that is a function: write `export default async function (req, ctx) { ... }`";
 
-/// Compiles `source` and starts its evaluation. `op_loaded` or `op_unloadable` reports the result.
+/// Compiles `source` and starts its evaluation, see [`evaluate`].
 pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &str, source: &str, now_ms: f64) -> Result<(), LoadError> {
-    let module = if is_bare_function(source) {
-        compile(scope, driver, specifier, source, Form::Expression)?
-    } else {
-        let module = compile(scope, driver, specifier, source, Form::Module)?;
-        if exports_default(scope, &module) {
-            module
-        } else {
-            let form = if source.contains("module.exports") { Form::CommonJs } else { Form::Expression };
-            compile(scope, driver, specifier, source, form).map_err(|_| load_error(NO_HANDLER))?
-        }
-    };
+    let module = compile_handler(scope, driver, specifier, source, None)?;
+    evaluate(scope, driver, &module, now_ms);
+    Ok(())
+}
+
+/// Compiles `source`, without running any of it. `code`: what [`code_of`] returned for the same source.
+pub(crate) fn compile_handler(
+    scope: &mut PinScope<'_, '_>,
+    driver: &Driver,
+    specifier: &str,
+    source: &str,
+    code: Option<&[u8]>,
+) -> Result<Global<v8::Module>, LoadError> {
+    if is_bare_function(source) {
+        return compile(scope, driver, specifier, source, Form::Expression, code);
+    }
+    let module = compile(scope, driver, specifier, source, Form::Module, code)?;
+    if exports_default(scope, &module) {
+        return Ok(module);
+    }
+    let form = if source.contains("module.exports") { Form::CommonJs } else { Form::Expression };
+    compile(scope, driver, specifier, source, form, code).map_err(|_| load_error(NO_HANDLER))
+}
+
+/// Returns the compiled code of a module that has not run. Empty if the engine has none, or too much to keep.
+#[cfg(feature = "v8")]
+pub(crate) fn code_of(scope: &mut PinScope<'_, '_>, module: &Global<v8::Module>) -> Vec<u8> {
+    let module = Local::new(scope, module);
+    let code = module.get_unbound_module_script(scope).create_code_cache();
+    code.filter(|code| code.len() <= COMPILED_BYTES).map(|code| code.to_vec()).unwrap_or_default()
+}
+
+/// QuickJS has none.
+#[cfg(not(feature = "v8"))]
+pub(crate) fn code_of(_scope: &mut PinScope<'_, '_>, _module: &Global<v8::Module>) -> Vec<u8> {
+    Vec::new()
+}
+
+/// Starts the evaluation of a module. `op_loaded` or `op_unloadable` reports the result.
+pub(crate) fn evaluate(scope: &mut PinScope<'_, '_>, driver: &Driver, module: &Global<v8::Module>, now_ms: f64) {
     let module = Local::new(scope, module);
     v8::tc_scope!(scope, scope);
     // There is no result if the isolate is being terminated. The budget has the reason.
-    let Some(evaluated) = module.evaluate(scope) else { return Ok(()) };
+    let Some(evaluated) = module.evaluate(scope) else { return };
     let namespace = module.get_module_namespace();
     let load = Local::new(scope, &driver.load);
     let undefined = v8::undefined(scope).into();
     let now = v8::Number::new(scope, now_ms).into();
     load.call(scope, undefined, &[now, evaluated, namespace]);
-    Ok(())
 }
 
 /// Converts `source` to JavaScript, with lines and columns preserved unless it contains
@@ -92,6 +122,7 @@ fn compile(
     specifier: &str,
     source: &str,
     form: Form,
+    code: Option<&[u8]>,
 ) -> Result<Global<v8::Module>, LoadError> {
     v8::tc_scope!(scope, scope);
     let (before, after) = form.wrapping();
@@ -100,8 +131,23 @@ fn compile(
     let text = v8::String::new(scope, &format!("{before}{body}{after}")).ok_or_else(|| load_error("the source is too long"))?;
     let name = v8::String::new(scope, specifier).ok_or_else(|| load_error("the name is too long"))?;
     let origin = v8::ScriptOrigin::new(scope, name.into(), 0, -shift.cast_signed(), false, -1, None, false, false, true, None);
-    let mut unit = script_compiler::Source::new(text, Some(&origin));
-    let Some(module) = script_compiler::compile_module(scope, &mut unit) else {
+    // The engine parses the text after all if the code is of another text, engine or tier.
+    #[cfg(feature = "v8")]
+    let compiled = match code {
+        Some(code) => {
+            let code = script_compiler::CachedData::new(code);
+            let mut unit = script_compiler::Source::new_with_cached_data(text, Some(&origin), code);
+            let options = script_compiler::CompileOptions::ConsumeCodeCache;
+            script_compiler::compile_module2(scope, &mut unit, options, script_compiler::NoCacheReason::NoReason)
+        }
+        None => script_compiler::compile_module(scope, &mut script_compiler::Source::new(text, Some(&origin))),
+    };
+    #[cfg(not(feature = "v8"))]
+    let compiled = {
+        let _ = code;
+        script_compiler::compile_module(scope, &mut script_compiler::Source::new(text, Some(&origin)))
+    };
+    let Some(module) = compiled else {
         return Err(advised(with_line(syntax_error(scope, driver, shift), source), source));
     };
     let requests = module.get_module_requests();

@@ -16,6 +16,7 @@ mod budget;
 mod call_state;
 mod clock;
 mod compressors;
+mod counted_alloc;
 mod crash_handler;
 mod decoders;
 mod defaults;
@@ -33,6 +34,7 @@ mod op_queue;
 mod ops;
 mod pattern;
 mod pump;
+mod rejections;
 mod schema;
 mod scripts;
 mod stack;
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
 /// Prints engine, version and tiers as JSON.
 fn about() -> ExitCode {
     let engine = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
-    let tiers = Tier::ALL.map(|tier| tier.to_string());
+    let tiers = Tier::SETTABLE.map(|tier| tier.to_string());
     let about = serde_json::json!({ "engine": engine, "version": env!("CARGO_PKG_VERSION"), "tiers": tiers });
     match std::io::Write::write_all(&mut std::io::stdout(), format!("{about}\n").as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -87,7 +89,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<(RoleMain, Worke
             "--socket" => role_main = Some((worker::run as RoleMain, socket()?)),
             "--zygote" => role_main = Some((zygote::run as RoleMain, socket()?)),
             "--user" => user = Some(value.parse().ok()?),
-            "--tier" => tier = Tier::named(&value)?,
+            "--tier" => tier = Tier::of_worker(&value)?,
             _ => return None,
         }
     }

@@ -187,6 +187,37 @@ pub(crate) fn permits(bytes: usize) -> bool {
     is_permitted
 }
 
+/// Counts native memory as buffers. Returns the bytes to pass to [`uncount`].
+pub(crate) fn count(bytes: usize) -> usize {
+    let Some(memory) = MEMORY.get() else { return 0 };
+    memory.buffers.fetch_add(bytes, Ordering::Relaxed);
+    bytes
+}
+
+/// Ends to count native memory.
+pub(crate) fn uncount(bytes: usize) {
+    if let Some(memory) = MEMORY.get() {
+        memory.release(bytes);
+    }
+}
+
+/// Returns whether all buffers, with the [counted](count) memory, are within their limit. Stops the call if they exceed
+/// it even after the engine has collected garbage.
+pub(crate) fn settle(scope: &mut PinScope<'_, '_>) -> bool {
+    let Some(memory) = MEMORY.get() else { return true };
+    let limit = memory.buffer_limit.load(Ordering::Relaxed);
+    for attempt in 1..=ATTEMPTS {
+        if memory.buffers.load(Ordering::Relaxed) <= limit {
+            return true;
+        }
+        if attempt < ATTEMPTS {
+            scope.low_memory_notification();
+        }
+    }
+    memory.stop(limit);
+    false
+}
+
 /// Wraps `bytes` in a `Uint8Array`, like [`array_buffer`].
 pub(crate) fn bytes<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Local<'s, Uint8Array>> {
     let length = bytes.len();

@@ -39,7 +39,7 @@ pub(crate) fn parts(body: &[u8], boundary: &str) -> Result<Vec<Value>, String> {
         if !rest[padding..].starts_with(b"\r\n") {
             return Err("the boundary of a part is not at the end of its line".into());
         }
-        // The line break can belong to the empty line after no headers.
+        // Without headers, this line break is also the start of the empty line.
         let from = at + padding;
         let head = &body[from..body.len().min(from + FORM_HEAD_BYTES)];
         let length = memchr::memmem::find(head, b"\r\n\r\n").ok_or("the headers of a part do not end, or are too long")?;

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tollhouse_protocol::{
     Limits, OpFailure, OpRequest, StopReason, ToHost,
-    limits::{CALL_BYTES, REQUEST_BODY_BYTES},
+    limits::{CALL_BYTES, REQUEST_BODY_BYTES, STREAM_CHUNKS},
 };
 
 use crate::{budget::Budget, host::Outbox};
@@ -21,14 +21,23 @@ struct PendingOp {
     writes: bool,
     /// Whether it sets the charge of the call, which is final with the answer.
     charges: bool,
-    /// Whether it is a timer. A timer does not count toward the limit of other ops.
-    is_timer: bool,
+    /// The limit on concurrent ops toward which it counts.
+    turn: Turn,
     /// Whether its answer still wakes the handler.
     is_awaited: bool,
     /// Bytes of its request, until it is answered.
     bytes: usize,
     /// The request, until it is sent.
     request: Option<OpRequest>,
+}
+
+/// The limits on concurrent ops, each with ops of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Request,
+    Timer,
+    /// A chunk of the answer. It waits for the caller, and neither delays other ops nor waits for them.
+    Chunk,
 }
 
 /// The pending ops of one call.
@@ -40,6 +49,9 @@ pub(crate) struct OpQueue {
     last_sent: u32,
     ops: u64,
     http_requests: u64,
+    /// Chunks of a streamed answer, and their bytes.
+    chunks: u64,
+    chunk_bytes: u64,
     waiting: Vec<PendingOp>,
     /// Bytes of the requests that are not sent yet.
     queued_bytes: usize,
@@ -55,6 +67,8 @@ impl OpQueue {
             last_sent: 0,
             ops: 0,
             http_requests: 0,
+            chunks: 0,
+            chunk_bytes: 0,
             waiting: Vec::new(),
             queued_bytes: 0,
             refused: VecDeque::new(),
@@ -66,6 +80,7 @@ impl OpQueue {
         self.limits = limits;
         self.ops = 0;
         self.http_requests = 0;
+        (self.chunks, self.chunk_bytes) = (0, 0);
         self.waiting.clear();
         self.queued_bytes = 0;
         self.refused.clear();
@@ -83,7 +98,16 @@ impl OpQueue {
         if matches!(&request, OpRequest::Fetch { body, .. } if body.len() > REQUEST_BODY_BYTES) {
             return self.refuse("invalid_argument", &format!("the body of a request can have {REQUEST_BODY_BYTES} bytes, and not more"));
         }
-        self.add(request, false)
+        if let Some(chunk) = request.chunk() {
+            self.chunks += 1;
+            self.chunk_bytes += chunk.len() as u64;
+            let (limit, unit) = if self.chunks > STREAM_CHUNKS { (STREAM_CHUNKS, "chunks") } else { (self.limits.stream_bytes, "bytes") };
+            if self.chunks > STREAM_CHUNKS || self.chunk_bytes > limit {
+                return self.refuse("quota_exceeded", &format!("a streamed answer can have {limit} {unit}, and not more"));
+            }
+            return self.add(request, Turn::Chunk);
+        }
+        self.add(request, Turn::Request)
     }
 
     /// Queues a timer of `ms` milliseconds. `set` is the number of timers that are set now.
@@ -92,7 +116,7 @@ impl OpQueue {
             self.stop_ops("timers at once", self.limits.timers);
             return 0;
         }
-        self.add(OpRequest::Sleep { ms }, true)
+        self.add(OpRequest::Sleep { ms }, Turn::Timer)
     }
 
     /// Adds an op that fails without a request to the host.
@@ -100,6 +124,11 @@ impl OpQueue {
         self.last_op += 1;
         self.refused.push_back((self.last_op, OpFailure::new(code, message)));
         self.last_op
+    }
+
+    /// Queues a task of the scripts, which runs once all microtasks have. It is delivered like a refused op.
+    pub(crate) fn task(&mut self) -> u32 {
+        self.refuse("task", "")
     }
 
     /// Marks op `number` as unwanted: its answer wakes nobody.
@@ -149,11 +178,16 @@ impl OpQueue {
     /// Moves every request whose turn has come to the outbox.
     pub(crate) fn send(&mut self, outbox: &mut Outbox) {
         let mut bytes: usize = self.waiting.iter().filter(|op| op.sent.is_some()).map(|op| op.bytes).sum();
-        let in_flight = |is_timer| self.waiting.iter().filter(|op| op.is_timer == is_timer && op.sent.is_some()).count() as u64;
-        let mut turns = self.limits.ops_in_flight.max(1).saturating_sub(in_flight(false));
-        let mut timers = self.limits.timers.max(1).saturating_sub(in_flight(true));
+        let in_flight = |turn| self.waiting.iter().filter(|op| op.turn == turn && op.sent.is_some()).count() as u64;
+        let mut requests = self.limits.ops_in_flight.max(1).saturating_sub(in_flight(Turn::Request));
+        let mut timers = self.limits.timers.max(1).saturating_sub(in_flight(Turn::Timer));
+        let mut chunks = 1u64.saturating_sub(in_flight(Turn::Chunk));
         for op in &mut self.waiting {
-            let turns = if op.is_timer { &mut timers } else { &mut turns };
+            let turns = match op.turn {
+                Turn::Request => &mut requests,
+                Turn::Timer => &mut timers,
+                Turn::Chunk => &mut chunks,
+            };
             if *turns == 0 {
                 continue;
             }
@@ -178,18 +212,18 @@ impl OpQueue {
         self.waiting.retain(|op| !refused.iter().any(|(number, _)| *number == op.number));
     }
 
-    /// Returns the number of ops of this call so far.
+    /// Returns the number of ops of this call so far, without chunks of its answer.
     pub(crate) fn count(&self) -> u64 {
         self.ops
     }
 
-    fn add(&mut self, request: OpRequest, is_timer: bool) -> u32 {
-        self.ops += 1;
+    fn add(&mut self, request: OpRequest, turn: Turn) -> u32 {
+        self.ops += u64::from(turn != Turn::Chunk);
         if self.ops > self.limits.ops {
             self.stop_ops("requests", self.limits.ops);
             return 0;
         }
-        let (writes, bytes) = (request.writes(), if is_timer { 0 } else { request.bytes() });
+        let (writes, bytes) = (request.writes(), if turn == Turn::Timer { 0 } else { request.bytes() });
         if bytes > CALL_BYTES {
             return self.refuse("quota_exceeded", "the request is larger than the host accepts");
         }
@@ -204,7 +238,7 @@ impl OpQueue {
             sent: None,
             writes,
             charges: matches!(request, OpRequest::Charge { .. }),
-            is_timer,
+            turn,
             is_awaited: true,
             bytes,
             request: Some(request),

@@ -14,6 +14,8 @@ mod host_ops;
 mod log;
 mod outcome;
 mod progress;
+mod rejections;
+mod stream;
 mod text;
 mod timers;
 mod url;
@@ -45,6 +47,8 @@ fn table() -> Vec<OpDecl> {
         host_ops::op_file_write_text(),
         timers::op_sleep(),
         timers::op_forget(),
+        timers::op_task(),
+        rejections::op_watch_rejections(),
         log::op_log(),
         progress::op_progress(),
         charge::op_charge(),
@@ -77,6 +81,10 @@ fn table() -> Vec<OpDecl> {
         outcome::op_responded(),
         outcome::op_responded_bytes(),
         outcome::op_threw(),
+        stream::op_streams(),
+        stream::op_stream_open(),
+        stream::op_stream_write(),
+        stream::op_streamed(),
         outcome::op_background_work(),
         outcome::op_loaded(),
         outcome::op_unloadable(),

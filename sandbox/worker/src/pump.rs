@@ -14,7 +14,7 @@ use crate::{
     clock::{cpu_ns, monotonic_ns},
     driver::Driver,
     host::{Host, HostGone},
-    memory,
+    memory, rejections,
 };
 
 /// Kinds of answer, numbered as in 04_ops.js.
@@ -62,7 +62,10 @@ pub(crate) fn pump(
 ) -> Result<(), End> {
     loop {
         scope.perform_microtask_checkpoint();
-        if budget.stopped() || with_call(state, |call| call.has_ended() && (!call.ops().is_writing() || call.goes_on())) {
+        if !budget.stopped() && rejections::report(scope, driver) {
+            continue;
+        }
+        if budget.stopped() || with_call(state, |call| call.has_ended() && (!call.ops().is_writing() || call.can_be_answered())) {
             return Ok(());
         }
         if let Some((number, failure)) = with_call(state, |call| call.ops().next_refused()) {
@@ -103,7 +106,7 @@ fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Resul
                 budget.wall_left();
                 return Ok((0, Ok(OpValue::None)));
             }
-            Ok(ToWorker::Load(_)) => return Err(End::Gone(HostGone::Frame)),
+            Ok(ToWorker::Load(_) | ToWorker::Code(_)) => return Err(End::Gone(HostGone::Frame)),
             Err(gone) => return Err(End::Gone(gone)),
         }
     }

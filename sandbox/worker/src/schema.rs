@@ -249,8 +249,8 @@ static DURATION: LazyLock<Validator> = LazyLock::new(|| format_validator("durati
 static EMAIL: LazyLock<Validator> = LazyLock::new(|| format_validator("email"));
 static TIME: LazyLock<Validator> = LazyLock::new(|| format_validator("time"));
 
-/// Returns whether a text is a time of day. The format requires an offset, but the libraries that generate it also mean
-/// times without one, and some mean only those.
+/// Returns whether a text is a time of day. The format requires an offset. Some libraries use it
+/// for times without one too, and others for those alone.
 fn is_time(text: &str) -> bool {
     let is_valid = |text: &str| TIME.is_valid(&Value::from(text));
     is_valid(text) || is_valid(&format!("{text}Z"))

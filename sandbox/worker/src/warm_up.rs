@@ -56,6 +56,7 @@ pub(crate) fn warm_up(runtime: &mut JsRuntime, driver: &Driver, budget: &Budget)
         call: String::new(),
         work: Work::Handle,
         announced: false,
+        streams: false,
         head: Bytes::from_static(HEAD),
         body: Bytes::from_static(BODY),
         body_bytes: None,

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use deno_core::{JsRuntime, OpState, scope};
 use tollhouse_protocol::{
     Checked, JailLayer, Language, Limits, Load, LoadError, LoadFault, Loaded, LogLevel, Outcome, ReplyBody, Side, Source, Spent, Start,
-    StopReason, Tier, ToHost, ToWorker, ToolReply, Work, exit::UNREPORTED,
+    StopReason, Tier, ToHost, ToWorker, ToolReply, Work, exit::UNREPORTED, limits::COMPILED_SOURCE_BYTES,
 };
 
 use crate::{
@@ -73,6 +73,8 @@ pub(crate) fn run(options: WorkerOptions) -> Result<(), HostGone> {
 pub(crate) struct BlankWorker {
     host: Host,
     jail: Jail,
+    /// Whether the engine makes new memory executable.
+    adds_code: bool,
     runtime: JsRuntime,
     driver: Driver,
     budget: Arc<Budget>,
@@ -92,7 +94,7 @@ impl BlankWorker {
         memory.report_to(Arc::clone(&budget));
         heap::report_to(Arc::clone(&budget));
         crash_handler::watch(options.socket);
-        Self { host, jail, runtime, driver, budget, memory }
+        Self { host, jail, adds_code: engine::has_wasm(options.tier), runtime, driver, budget, memory }
     }
 
     /// Returns the socket to the host.
@@ -137,12 +139,14 @@ struct Worker {
     footprint: Option<Footprint>,
     schemas: Schemas,
     has_handler: bool,
+    /// Compiled code of the bundle, until it is loaded.
+    code: Option<Bytes>,
 }
 
 impl Worker {
     /// Enters the rest of the jail and reports to the host.
     fn start(blank: BlankWorker, user: Option<u32>) -> Result<Self, HostGone> {
-        let BlankWorker { host, mut jail, mut runtime, driver, budget, memory } = blank;
+        let BlankWorker { host, mut jail, adds_code, mut runtime, driver, budget, memory } = blank;
         // Read from `/proc`, which the jail hides.
         let footprint = Footprint::now();
         jail.leave(user);
@@ -150,9 +154,10 @@ impl Worker {
         set_batch_scheduling();
         // Read once before the jail is sealed: the first read of a clock makes additional system calls.
         monotonic_ns();
-        let jail = jail.seal();
+        let jail = jail.seal(adds_code);
         let state = runtime.op_state();
-        let mut worker = Self { host, runtime, driver, state, budget, memory, footprint, schemas: Schemas::default(), has_handler: false };
+        let (schemas, has_handler, code) = (Schemas::default(), false, None);
+        let mut worker = Self { host, runtime, driver, state, budget, memory, footprint, schemas, has_handler, code };
         worker.send(&ToHost::Ready { jail })?;
         Ok(worker)
     }
@@ -171,6 +176,10 @@ impl Worker {
                     engine::collect_garbage(self.runtime.v8_isolate());
                     Ok(())
                 }
+                Ok(ToWorker::Code(code)) if !loaded => {
+                    self.code = Some(code);
+                    Ok(())
+                }
                 Ok(ToWorker::Load(load)) if !loaded => {
                     loaded = true;
                     self.load(load)
@@ -178,7 +187,7 @@ impl Worker {
                 Ok(ToWorker::Call(start)) if loaded && (self.has_handler || matches!(start.work, Work::Check(_))) => self.call(&start),
                 // A late answer to an op of an ended call.
                 Ok(ToWorker::Reply { .. }) => Ok(()),
-                Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(HostGone::Frame),
+                Ok(ToWorker::Load(_) | ToWorker::Call(_) | ToWorker::Code(_)) => Err(HostGone::Frame),
                 Err(gone) => Err(gone),
             };
             if let Err(gone) = handled {
@@ -227,10 +236,18 @@ impl Worker {
             Language::Js => None,
             Language::Ts => Some(load::to_javascript(source)?),
         };
+        let code = self.code.take();
         let Self { runtime, driver, state, budget, host, .. } = self;
         scope!(scope, runtime);
-        let in_progress = load::start(scope, driver, specifier, stripped.as_deref().unwrap_or(source), started.wall_ms());
-        in_progress.map_err(|error| if language == Language::Js { load::suggest_typescript(error, source) } else { error })?;
+        let text = stripped.as_deref().unwrap_or(source);
+        let module = load::compile_handler(scope, driver, specifier, text, code.as_deref());
+        let module = module.map_err(|error| if language == Language::Js { load::suggest_typescript(error, source) } else { error })?;
+        if cfg!(feature = "v8") && code.is_none() && source.len() >= COMPILED_SOURCE_BYTES {
+            // Before the handler's code runs, so that it cannot change what other workers get. If the host is gone, the next
+            // message fails too.
+            let _ = send(state, host, &ToHost::Compiled(load::code_of(scope, &module).into()));
+        }
+        load::evaluate(scope, driver, &module, started.wall_ms());
         let ended = pump(scope, driver, state, budget, host, started);
         let result = with_call(state, CallState::take_loaded);
         match (ended, result) {
@@ -251,7 +268,7 @@ impl Worker {
             Work::Check(side) => (Ok(()), Some(self.check(side, start))),
         };
         let (ended, outcome) = match (ended, outcome) {
-            (Ok(()), Some(outcome)) if self.goes_on() => self.go_on(outcome, start.work, started),
+            (Ok(()), Some(outcome)) if self.has_work_left() => self.run_background_work(outcome, start.work, started),
             ended => ended,
         };
         self.disarm();
@@ -284,6 +301,7 @@ impl Worker {
         {
             return (Err(End::Gone(gone)), None);
         }
+        with_call(&self.state, |call| call.set_streams(start.streams));
         let ended = {
             let Self { runtime, driver, state, budget, host, .. } = self;
             scope!(scope, runtime);
@@ -309,14 +327,14 @@ impl Worker {
     }
 
     /// Returns whether the call has work to do after its outcome.
-    fn goes_on(&self) -> bool {
+    fn has_work_left(&self) -> bool {
         !self.budget.stopped() && with_call(&self.state, |call| call.has_background_work())
     }
 
     /// Sends the outcome, then does the work that the handler passed to `ctx.waitUntil`, within the
     /// rest of the call's limits. Nobody waits for a run of `scheduled`, so its outcome is sent at the
     /// end.
-    fn go_on(&mut self, outcome: Outcome, work: Work, started: Started) -> (Result<(), End>, Option<Outcome>) {
+    fn run_background_work(&mut self, outcome: Outcome, work: Work, started: Started) -> (Result<(), End>, Option<Outcome>) {
         let is_awaited = work != Work::Scheduled;
         let last = if is_awaited {
             let spent = self.spent(started);

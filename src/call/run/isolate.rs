@@ -118,6 +118,7 @@ pub(super) async fn run(
             call: task.call.to_string(),
             work: task.work,
             announced,
+            streams: false,
             head: head(&task)?,
             body: if raw.is_some() { Bytes::new() } else { task.input.text.clone() },
             body_bytes: raw.map(|raw| raw.bytes),
@@ -199,8 +200,7 @@ async fn redact_reply(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: 
     if redactor.is_empty() {
         return Ok(reply);
     }
-    let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
-    let (has_changed, reply) = run_blocking(body.len(), || redacted(reply, redactor)).await.map_err(CallError::Unreadable)?;
+    let (has_changed, reply) = run_blocking(reply.body.bytes().len(), || redacted(reply, redactor)).await.map_err(CallError::Unreadable)?;
     if let (true, ReplyBody::Json(body), 200..300) = (has_changed, &reply.body, reply.status) {
         let proper = if are_blocks(&reply.headers) { structured(body) } else { Some(body.clone()) };
         if let Some(proper) = proper {
@@ -231,6 +231,7 @@ fn redacted(reply: ToolReply, redactor: &Redactor) -> Result<(bool, ToolReply), 
             Err(_) => return Err(PortabilityIssue::parse(&body).err().unwrap_or(PortabilityIssue::NotJson)),
         },
         ReplyBody::Raw(body) => (false, ReplyBody::Raw(redactor.redact_bytes(&body).unwrap_or(body))),
+        ReplyBody::Streamed => (false, ReplyBody::Streamed),
     };
     Ok((has_changed, ToolReply { status: reply.status, headers, body }))
 }
@@ -242,8 +243,7 @@ async fn answer(reply: ToolReply, live: &LiveEndpoint) -> Result<HandlerResult, 
     if !(200..600).contains(&status) || matches!(status, 401 | 402 | 407) {
         return Err(CallError::Misbehaved(format!("a handler cannot answer with status {status}")));
     }
-    let (ReplyBody::Json(bytes) | ReplyBody::Raw(bytes)) = &body;
-    let bytes = bytes.len();
+    let bytes = body.bytes().len();
     if bytes as u64 > limits.output_bytes {
         return Err(CallError::Stopped(StopReason::OutputSize { limit_bytes: limits.output_bytes }));
     }
@@ -270,6 +270,8 @@ async fn answer(reply: ToolReply, live: &LiveEndpoint) -> Result<HandlerResult, 
             }
             HandlerResult::check(live, status, headers, body, None)
         }
+        // No call is started as one that takes a stream.
+        ReplyBody::Streamed => Err(CallError::Internal),
         ReplyBody::Json(body) => {
             let value = PortabilityIssue::parse(&body).map_err(CallError::Unreadable)?;
             if depth(&value) as u64 > limits.output_depth {

@@ -30,7 +30,7 @@ use super::task::Acceptance;
 /// handler's own time.
 pub(super) const HOST_WORK: Duration = Duration::from_micros(40);
 
-/// The line about work that is not done because of other such work.
+/// The log line for work after an answer that gets no place.
 const REFUSED: &str =
     "the work of `ctx.waitUntil` was stopped, because too many calls of this tool, or of its owner, work after their answer";
 
@@ -133,7 +133,7 @@ impl SandboxedRun {
                 caller,
                 by_owner,
                 isolation,
-                tier: endpoint.tier,
+                tier: endpoint.worker_tier(),
                 concurrency: LiveEndpoint::CONCURRENCY,
                 start,
             };

@@ -270,12 +270,12 @@ impl Guard {
             return Ok(FilledRequest { url: url.to_string(), headers: request.headers.clone(), body: request.body.clone() });
         };
         let is_development = self.is_local_development(url);
-        let is_private = self.hides(url) || is_development;
+        let is_private = self.is_private(url) || is_development;
         Ok(placeholders.fill(&Destination { url, is_private, is_development }, &request.headers, request.body.as_ref())?)
     }
 
     /// Returns whether nobody can read a request to `url` on its way.
-    fn hides(&self, url: &Url) -> bool {
+    fn is_private(&self, url: &Url) -> bool {
         url.scheme() == "https" || (is_loopback(url) && self.is_exempt(url))
     }
 
@@ -285,12 +285,13 @@ impl Guard {
     }
 
     async fn send(&self, url: &Url, filled: FilledRequest, request: &Fetch<'_>) -> Result<(Response<Incoming>, ReadGuard), FetchError> {
+        self.refuse_own(url, request.hosts).await?;
         let FilledRequest { url: to, mut headers, body } = filled;
         let to: Uri = to.parse().map_err(|error| FetchError::InvalidUrl(format!("is invalid: {error}")))?;
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!("Tollhouse/", env!("CARGO_PKG_VERSION"))));
         if let Some((name, value)) = &request.credential {
-            if !self.hides(url) && !self.is_local_development(url) {
+            if !self.is_private(url) && !self.is_local_development(url) {
                 return Err(FetchError::InsecureCredential);
             }
             headers.append(name, value.clone());
@@ -304,8 +305,7 @@ impl Guard {
         }
         let mut sending = Request::new(Full::new(body.unwrap_or_default()));
         (*sending.method_mut(), *sending.uri_mut(), *sending.headers_mut()) = (request.method.clone(), to, headers);
-        let client = self.0.exempt.as_ref().filter(|_| self.exempts(url, request.hosts)).unwrap_or(&self.0.public);
-        let answered = client.request(sending).await;
+        let answered = self.client_for(url, request.hosts).request(sending).await;
         let response = answered.map_err(|error| broken(&error, if error.is_connect() { "could not connect" } else { BROKE }))?;
         let meter = response.extensions().get::<ConnectionMeter>().expect("every connection is metered");
         let reading = meter.reading(request.body_bytes);
@@ -379,7 +379,7 @@ const BROKE: &str = "the connection was lost";
 fn broken(error: &(dyn Error + 'static), what: &str) -> FetchError {
     let mut link = error;
     loop {
-        if let Some(refusal @ DialError::NotPublic { .. }) = link.downcast_ref() {
+        if let Some(refusal @ (DialError::NotPublic { .. } | DialError::Own(_))) = link.downcast_ref() {
             return FetchError::Forbidden(refusal.to_string());
         }
         if let Some(flooded @ FetchError::Flooded(_)) = link.downcast_ref() {

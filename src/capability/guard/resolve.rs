@@ -20,6 +20,12 @@ pub trait Lookup: Send + Sync + 'static {
     fn lookup(&self, owner: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
+/// The addresses of the host itself.
+pub(super) trait OwnAddresses: Send + Sync + 'static {
+    /// Returns whether one of these addresses is among them.
+    fn include<'a>(&'a self, found: &'a [IpAddr]) -> BoxFuture<'a, bool>;
+}
+
 tokio::task_local! {
     /// The owner of the current request. The client resolves a name within that request but cannot pass the owner
     /// along.
@@ -32,6 +38,8 @@ pub(super) enum DialError {
     /// The message omits the address, because a resolver inside a network knows names that are secret outside.
     #[error("`{name}` resolves to an address that is not public: {reason}")]
     NotPublic { name: String, reason: &'static str },
+    #[error("`{0}` resolves to an address of this host, which a tool can only ask if its allowed hosts name it")]
+    Own(String),
     #[error("`{0}` did not resolve in time")]
     Slow(String),
     #[error("`{0}` does not resolve")]
@@ -42,17 +50,24 @@ pub(super) enum DialError {
 pub(super) struct Resolver {
     lookup: Arc<dyn Lookup>,
     refusal: fn(IpAddr) -> Option<&'static str>,
+    /// The host whose addresses are refused too.
+    own: Option<Arc<dyn OwnAddresses>>,
 }
 
 impl Resolver {
     /// Resolves names that anybody may supply. A name with an address that is not public is refused.
     pub(super) fn public(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup, refusal: addresses::refusal }
+        Self { lookup, refusal: addresses::refusal, own: None }
+    }
+
+    /// The same, without the addresses of the host itself.
+    pub(super) fn elsewhere(lookup: Arc<dyn Lookup>, own: Arc<dyn OwnAddresses>) -> Self {
+        Self { own: Some(own), ..Self::public(lookup) }
     }
 
     /// Resolves names that the settings exempt.
     pub(super) fn unchecked(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup, refusal: |_| None }
+        Self { lookup, refusal: |_| None, own: None }
     }
 }
 
@@ -67,7 +82,7 @@ impl Service<Name> for Resolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let (name, refusal) = (name.as_str().to_owned(), self.refusal);
+        let (name, refusal, own) = (name.as_str().to_owned(), self.refusal, self.own.clone());
         let look = |owner: &str| self.lookup.lookup(owner, name.clone());
         let looking = OWNER.try_with(|owner| look(owner)).unwrap_or_else(|_| look(HOST));
         Box::pin(async move {
@@ -78,6 +93,11 @@ impl Service<Name> for Resolver {
             };
             if let Some(reason) = found.iter().find_map(|address| refusal(*address)) {
                 return Err(DialError::NotPublic { name, reason });
+            }
+            if let Some(own) = own
+                && own.include(&found).await
+            {
+                return Err(DialError::Own(name));
             }
             Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as _)
         })

@@ -23,6 +23,7 @@ mod floods;
 mod fuzz;
 mod metered;
 mod moving;
+mod own;
 mod redirects;
 mod shares;
 

@@ -53,7 +53,7 @@ impl Secret {
         Self { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility, placeholder: None }
     }
 
-    /// Returns the text that `ctx.env` contains for it, if it does.
+    /// Returns the text in `ctx.env`, or `None` if the handler gets none.
     pub fn in_env(&self) -> Option<&str> {
         match self.visibility {
             Visibility::Env => Some(&self.value),

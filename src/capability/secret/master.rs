@@ -15,8 +15,8 @@ use std::{
 };
 
 use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
+    Engine as _,
+    engine::general_purpose::{STANDARD, STANDARD_PAD_INDIFFERENT, URL_SAFE_PAD_INDIFFERENT},
 };
 use hkdf::Hkdf;
 use sha2::Sha256;
@@ -218,9 +218,8 @@ fn expand(key: &[u8; KEY_BYTES], info: &[u8], into: &mut [u8]) {
 }
 
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-    let alphabet = if text.contains(['-', '_']) { alphabet::URL_SAFE } else { alphabet::STANDARD };
-    GeneralPurpose::new(&alphabet, config).decode(text).ok()
+    let engine = if text.contains(['-', '_']) { URL_SAFE_PAD_INDIFFERENT } else { STANDARD_PAD_INDIFFERENT };
+    engine.decode(text).ok()
 }
 
 fn parse_list(text: &str, name: &str) -> Result<Vec<MasterKey>, KeyError> {

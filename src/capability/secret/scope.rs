@@ -66,6 +66,22 @@ impl SecretScope {
         Ok(Self { visibility: Visibility::Hosts, hosts, places })
     }
 
+    /// Returns why a handler cannot get the new value of a secret with this scope, unless it is to be exposed.
+    pub(super) fn keeps_from_handler(&self) -> Option<String> {
+        let (known, repeated) = match self.visibility {
+            Visibility::Env => return None,
+            Visibility::Auth => ("only requests with `auth` get".to_owned(), "`visibility` (`--auth`)".to_owned()),
+            Visibility::Hosts => {
+                let flags: Vec<_> = self.hosts.iter().map(|host| format!("--host {host}")).collect();
+                ("only hosts get".to_owned(), format!("`hosts` and `places` (`{}`)", flags.join(" ")))
+            }
+        };
+        Some(format!(
+            "{known} this secret, and the handler would get the new value. To keep that, repeat {repeated}. \
+             To give the value to the handler, set `expose` (`--expose`)"
+        ))
+    }
+
     /// Returns the scope as a part of authenticated data. Neither hosts nor places can contain `|` or `,`.
     pub(super) fn authenticated(&self) -> String {
         let place = |place: &SecretPlace| match place {
@@ -97,6 +113,7 @@ mod tests {
             visibility,
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             places: places.to_vec(),
+            expose: false,
         }
     }
 

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::{
-    Engine as _, alphabet,
-    engine::general_purpose::{GeneralPurpose, PAD_INDIFFERENT, STANDARD},
+    Engine as _,
+    engine::general_purpose::{STANDARD, STANDARD_PAD_INDIFFERENT},
 };
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -25,9 +25,6 @@ const HEADER_BYTES: usize = 16 << 10;
 
 /// Maximum length of a URL after the values of secrets were put in, in bytes.
 const URL_BYTES: usize = 8 << 10;
-
-/// Decodes base64 with or without padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PAD_INDIFFERENT);
 
 /// Why a request with a placeholder is not sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -251,7 +248,7 @@ fn basic_credentials(value: &[u8]) -> Option<(&[u8], Vec<u8>)> {
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;
     }
-    Some((scheme, BASE64.decode(credentials.trim_ascii()).ok()?))
+    Some((scheme, STANDARD_PAD_INDIFFERENT.decode(credentials.trim_ascii()).ok()?))
 }
 
 fn is_rest_of_placeholder(text: &[u8]) -> bool {

@@ -4,15 +4,14 @@ use std::borrow::Cow;
 
 use base64::{
     Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+    engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, PAD_INDIFFERENT},
 };
 use percent_encoding::percent_decode_str;
 
 /// Minimum length of base64 or hex text that is decoded, in characters.
 const MIN_CHARACTERS: usize = 16;
 
-const LENIENT: GeneralPurposeConfig =
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent).with_decode_allow_trailing_bits(true);
+const LENIENT: GeneralPurposeConfig = PAD_INDIFFERENT.with_decode_allow_trailing_bits(true);
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 

@@ -13,7 +13,7 @@ use super::code::Code;
 /// Maximum tokens of a handler's parameters.
 const PARAMETER_TOKENS: usize = 256;
 
-/// A use of a member of `ctx`, of `console`, or of `fetch`.
+/// A use of a member of `ctx`, of `console`, of `fetch`, or of `WebAssembly`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextMember {
     /// The name in the source.
@@ -29,6 +29,9 @@ const CONSOLE: &str = "console";
 
 /// The global that sends requests.
 const FETCH: &str = "fetch";
+
+/// The global that compiles WebAssembly.
+const WASM: &str = "WebAssembly";
 
 /// Names of the global object.
 const GLOBAL: [&str; 2] = ["globalThis", "self"];
@@ -164,6 +167,10 @@ impl<'s> Code<'s> {
         }
         if text == FETCH {
             return self.calls_fetch(at).then_some((FETCH, Capability::Fetch));
+        }
+        if text == WASM {
+            let is_global = self.dots_before(at) == 0 || GLOBAL.contains(&self.before(at, self.dots_before(at) + 1));
+            return (is_global && self.is(at + 1, ".")).then_some((WASM, Capability::Wasm));
         }
         let (name, capability) = member(text)?;
         let used = match context {

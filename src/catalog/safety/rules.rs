@@ -10,7 +10,7 @@ use super::check::ValueCheck;
 
 /// Version of the built-in rules, terms and detectors. Endpoints record the version of their scan.
 /// It must change with any of them: a test compares a hash of the tables.
-pub const POLICY_VERSION: &str = "2026-12-01";
+pub const POLICY_VERSION: &str = "2026-12-01.2";
 
 /// The built-in rules.
 pub(super) const RULES: &str = include_str!("rules.toml");

@@ -26,7 +26,7 @@ fn aws_key() -> String {
 #[test]
 fn policy_version_matches_the_rules() {
     let hash = sha256_hex(format!("{}\0{}", rules::RULES, rules::TERMS));
-    assert_eq!((POLICY_VERSION, &hash[..16]), ("2026-12-01", "64383bff83a0a2bd"));
+    assert_eq!((POLICY_VERSION, &hash[..16]), ("2026-12-01.2", "5871a5fef57884ea"));
 }
 
 /// Packages contain them, and the sandbox refuses them or confines them to the tool's own process.

@@ -14,7 +14,7 @@ fn at(hours: u64, minutes: u64, seconds: u64) -> Timestamp {
 }
 
 /// Creates two hosts of one store that know the tool `ticks`, which has these schedules.
-async fn two(crons: &[&str]) -> (Arc<Catalog>, Arc<Catalog>, EndpointId, [tempfile::TempDir; 2]) {
+async fn two_hosts(crons: &[&str]) -> (Arc<Catalog>, Arc<Catalog>, EndpointId, [tempfile::TempDir; 2]) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::fixed(EIGHT)));
     let ((one, folder), (other, too)) = (catalog_of(Arc::clone(&store)).await, catalog_of(store).await);
     let id = scheduled(&one, "ticks", Owner::Platform, crons).await.unwrap();
@@ -63,7 +63,7 @@ async fn due(catalog: &Catalog, now: Timestamp) -> Vec<EndpointId> {
 
 #[tokio::test]
 async fn two_hosts_run_each_occurrence_once() {
-    let (one, other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let (one, other, id, _folders) = two_hosts(&["*/5 * * * *"]).await;
     assert_eq!(due(&one, at(8, 4, 59)).await, []);
     assert!(begin(&one, &id, at(8, 4, 59)).await.is_none());
     for minute in [5, 10, 15] {
@@ -84,7 +84,7 @@ async fn two_hosts_run_each_occurrence_once() {
 
 #[tokio::test]
 async fn run_of_a_host_that_ended_is_reported_and_not_repeated() {
-    let (one, other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let (one, other, id, _folders) = two_hosts(&["*/5 * * * *"]).await;
     let (call, ..) = begin(&one, &id, at(8, 5, 0)).await.unwrap();
     // The host is killed here. After the time of a call, the other host finds its claim.
     let found = turn(&other, &id, at(8, 6, 30)).await;
@@ -101,7 +101,7 @@ async fn run_of_a_host_that_ended_is_reported_and_not_repeated() {
 
 #[tokio::test]
 async fn missed_occurrences_run_once_as_of_the_latest() {
-    let (one, _other, id, _folders) = two(&["*/10 * * * *"]).await;
+    let (one, _other, id, _folders) = two_hosts(&["*/10 * * * *"]).await;
     assert_eq!(run(&one, &id, at(11, 13, 7)).await.map(|(_, time)| time), Some(at(11, 10, 0)));
     assert_eq!(due(&one, at(11, 19, 59)).await, []);
     // A run that takes longer than the interval.
@@ -111,8 +111,28 @@ async fn missed_occurrences_run_once_as_of_the_latest() {
 }
 
 #[tokio::test]
+async fn delayed_run_is_due_until_the_next_occurrence() {
+    let (one, other, id, _folders) = two_hosts(&["*/5 * * * *"]).await;
+    let claim = turn(&one, &id, at(8, 5, 0)).await.run.unwrap().0;
+    assert!(one.delay_schedule(&id, &claim, at(8, 5, 20)).await.unwrap());
+    assert!(!one.delay_schedule(&id, &claim, at(8, 5, 21)).await.unwrap(), "the claim is no longer in force");
+    assert_eq!(due(&other, at(8, 5, 22)).await, std::slice::from_ref(&id));
+    let again = turn(&other, &id, at(8, 9, 59)).await.run.unwrap().0;
+    assert_eq!((again.cron.as_str(), again.at), ("*/5 * * * *", at(8, 5, 0)));
+    assert!(!other.delay_schedule(&id, &again, at(8, 10, 0)).await.unwrap(), "the next occurrence takes its place");
+    assert_eq!(other.finish_schedule(&id, &again.call, true).await.unwrap(), 1);
+    assert_eq!(run(&one, &id, at(8, 10, 0)).await.map(|(_, time)| time), Some(at(8, 10, 0)));
+    // Expressions that are changed meanwhile do not come back.
+    let claim = turn(&one, &id, at(8, 15, 0)).await.run.unwrap().0;
+    let endpoint = one.find("ticks").await.unwrap().unwrap().endpoint.clone();
+    let before = Endpoint { schedules: vec!["*/5 * * * *".to_owned()], ..endpoint };
+    reschedule(&one, &before, &["0 * * * *"]).await.unwrap();
+    assert!(!one.delay_schedule(&id, &claim, at(8, 15, 1)).await.unwrap());
+}
+
+#[tokio::test]
 async fn each_expression_has_its_own_run_in_order() {
-    let (one, other, id, _folders) = two(&["0 9 * * *", "*/30 * * * *"]).await;
+    let (one, other, id, _folders) = two_hosts(&["0 9 * * *", "*/30 * * * *"]).await;
     let now = at(9, 0, 5);
     let half = ("*/30 * * * *".to_owned(), at(9, 0, 0));
     // 8:30 was missed, so this expression is due first.
@@ -124,7 +144,7 @@ async fn each_expression_has_its_own_run_in_order() {
 
 #[tokio::test]
 async fn paused_tool_runs_nothing_and_makes_up_for_nothing() {
-    let (one, _other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let (one, _other, id, _folders) = two_hosts(&["*/5 * * * *"]).await;
     one.update("ticks", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
     assert!(begin(&one, &id, at(8, 5, 0)).await.is_none());
     one.update("ticks", patch(json!({ "status": "active" })), None, ChangedBy::Admin).await.unwrap();
@@ -134,7 +154,7 @@ async fn paused_tool_runs_nothing_and_makes_up_for_nothing() {
 
 #[tokio::test]
 async fn schedules_follow_changes_of_their_tool() {
-    let (one, _other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let (one, _other, id, _folders) = two_hosts(&["*/5 * * * *"]).await;
     let endpoint = one.find("ticks").await.unwrap().unwrap().endpoint.clone();
     let before = Endpoint { schedules: vec!["*/5 * * * *".to_owned()], ..endpoint.clone() };
     let (call, ..) = begin(&one, &id, at(8, 5, 0)).await.unwrap();
@@ -152,7 +172,7 @@ async fn schedules_follow_changes_of_their_tool() {
 
 #[tokio::test]
 async fn unreadable_schedules_stop_no_others() {
-    let (one, _other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let (one, _other, id, _folders) = two_hosts(&["*/5 * * * *"]).await;
     let next = scheduled(&one, "tocks", Owner::Platform, &["*/10 * * * *"]).await.unwrap();
     let damaged = Write::put(Space::Meta, format!("schedules/{id}"), b"{".to_vec());
     one.store.apply(Batch::of(vec![], vec![damaged]), Durability::Buffered).await.unwrap();

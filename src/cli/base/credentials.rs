@@ -119,7 +119,6 @@ struct Entry {
     others: toml::Table,
 }
 
-/// Returns the path of the file.
 pub(crate) fn file() -> Result<PathBuf> {
     Ok(private_files::config()?.join("credentials.toml"))
 }

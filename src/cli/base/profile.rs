@@ -71,7 +71,6 @@ impl Profile {
     }
 }
 
-/// Returns the path of the file.
 pub(crate) fn file() -> Result<PathBuf> {
     Ok(private_files::config()?.join("config.toml"))
 }

@@ -10,7 +10,6 @@ use tokio::sync::mpsc;
 
 use crate::base::TerminalMode;
 
-/// A command by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyCommand {
     Call,

@@ -85,7 +85,6 @@ impl SpendLog {
         Ok(MicroUsd(limits.daily.0.saturating_sub(spending.spent(&limits.profile, now))))
     }
 
-    /// Returns the open payments for a request.
     pub(crate) fn open_for(&self, request: &str) -> Result<Vec<OpenPayment>> {
         Ok(self.read()?.open.into_iter().filter(|open| open.request == request).collect())
     }

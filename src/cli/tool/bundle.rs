@@ -36,8 +36,14 @@ const NAMED: usize = 5;
 /// Names stay, so that stack traces and the host's advice about `ctx` read as the builder wrote the code. Lines are
 /// limited, because an admin can read the bundle in a review.
 const FLAGS: &str = "--bundle --format=esm --platform=browser --target=es2023 --minify-whitespace --minify-syntax --line-limit=200 \
-    --charset=ascii --sourcemap=external --sources-content=false --define:global=globalThis \
+    --charset=ascii --loader:.wasm=binary --sourcemap=external --sources-content=false --define:global=globalThis \
     --define:process.env.NODE_ENV=\"production\" --log-level=error --log-limit=0 --color=false";
+
+/// Start of a `.wasm` file in esbuild's output: the call of its helper, and the magic number in base64.
+const WASM_BYTES: &str = "__toBinary(\"AGFzbQ";
+/// The function that takes the helper's place. A declaration works before its line.
+const WASM_MODULE: &str = "function __toModule(text){\
+    return typeof WebAssembly===\"undefined\"?void 0:new WebAssembly.Module(__toBinary(text))}\n";
 
 /// The source to upload.
 #[derive(Debug, Clone)]
@@ -167,8 +173,19 @@ fn made(tool: &Tool, scratch: &Path) -> Option<(Bundle, Vec<(String, u64)>)> {
         }
     }
     room.sort_by_key(|(_, bytes)| Reverse(*bytes));
-    let source = ascii_comments(&read("bundle.js")?) + &notices(inputs.map(String::as_str), &tool.folder);
+    let source = wasm_modules(ascii_comments(&read("bundle.js")?)) + &notices(inputs.map(String::as_str), &tool.folder);
     Some((Bundle { source, language: "js", map, files, is_made: true }, room))
+}
+
+/// Makes each imported `.wasm` file a `WebAssembly.Module`, as Cloudflare Workers do, instead of the bytes that esbuild's
+/// loader makes of it. Names keep their length, so that the source map stays valid.
+///
+/// Without a grant there is no `WebAssembly`, and the import is undefined, so that the module loads.
+fn wasm_modules(source: String) -> String {
+    if !source.contains(WASM_BYTES) || source.contains("__toModule") {
+        return source;
+    }
+    source.replace(WASM_BYTES, "__toModule(\"AGFzbQ") + WASM_MODULE
 }
 
 /// Replaces each character beyond ASCII in comments, which the bundler leaves there. The engine stores text in ASCII in
@@ -326,6 +343,16 @@ mod tests {
         let inputs = ["handler.ts", "node_modules/@a/b/lib/x.js", "node_modules/@a/b/y.js", "node_modules/none/x.js"];
         let expected = "// @a/b 1.2.3, SPDX-License-Identifier: MIT\n";
         assert_eq!(notices(inputs.into_iter(), folder.path()), expected);
+    }
+
+    #[test]
+    fn imported_wasm_files_are_modules() {
+        let made = "var __toBinary=Uint8Array.fromBase64;var a_default=__toBinary(\"AGFzbQEAAAA=\");\nexport{a_default as default};\n";
+        let source = wasm_modules(made.to_owned());
+        let lines: Vec<_> = source.lines().collect();
+        assert_eq!(lines[0], made.lines().next().unwrap().replace("__toBinary(", "__toModule("));
+        assert!(lines.len() == 3 && lines[2].starts_with("function __toModule(text){return ") && source.ends_with("}\n"), "{source}");
+        assert_eq!(wasm_modules("var a=1;\n".to_owned()), "var a=1;\n");
     }
 
     #[test]

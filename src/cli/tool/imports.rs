@@ -35,8 +35,8 @@ pub(crate) fn imports(source: &str) -> Vec<Import> {
     found
 }
 
-/// Returns whether a source has what no engine runs, and what cannot be blanked out like types: enums, namespaces,
-/// parameter properties or decorators.
+/// Returns whether a source has syntax that no engine runs, and that cannot be blanked out like types: enums,
+/// namespaces, parameter properties or decorators.
 pub(crate) fn needs_compiler(source: &str) -> bool {
     let tokens: Vec<_> = tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect();
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text(source));

@@ -148,7 +148,7 @@ impl Upload {
     }
 }
 
-/// Returns the texts that can be in the code that a warning is about: names in backticks, and calls that make code.
+/// Returns the texts by which to find the code of a warning: its names in backticks, and calls that compile a string.
 fn named(warning: &str) -> impl Iterator<Item = &str> {
     warning.split('`').skip(1).step_by(2).chain(["Function(", "eval("])
 }

@@ -45,7 +45,6 @@ impl Documents {
         Self { for_agents, described, whole: OnceLock::new(), pages, searchable: OnceLock::new(), openapi, well_known, llms }
     }
 
-    /// Returns the page with this name.
     pub(super) fn page(&self, name: &str) -> Option<&Page> {
         self.pages.iter().find(|page| page.name == name)
     }

@@ -308,7 +308,7 @@ impl Payments {
             }
             Err(_) => Err(PrepareError::Refused {
                 reason: "invalid_exact_evm_transaction_simulation_failed".to_owned(),
-                message: "the payer's address became a contract after the payment was verified, and contracts have used too much gas"
+                message: "the payer's address became a contract after verification, and settlements for contracts used too much gas"
                     .to_owned(),
             }),
         }

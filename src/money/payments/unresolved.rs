@@ -274,7 +274,6 @@ impl Payments {
     }
 }
 
-/// Returns whether a payment ended with this outcome.
 fn has_ended_with(record: &PaymentRecord, outcome: &SettleOutcome) -> bool {
     match outcome {
         SettleOutcome::Settled(settlement) => {

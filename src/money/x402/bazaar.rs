@@ -49,7 +49,7 @@ pub(super) fn entry_within(terms: &CallTerms, method: EntryMethod, bytes: usize)
 pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> Value {
     let mut shared = Map::new();
     let input = match detail {
-        Detail::Full | Detail::Input => SampleInput::object(&modern(&terms.input_schema)),
+        Detail::Full | Detail::Input => SampleInput::object(&as_2020_12(&terms.input_schema)),
         Detail::Short => SampleInput { sample: json!({}), schema: json!({}) },
     };
     let (input, input_schema) = match method {
@@ -70,7 +70,7 @@ pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> V
         if !example.is_null() {
             info["output"]["example"] = example.clone();
         }
-        output_schema["properties"]["example"] = embedded(&modern(&terms.output_schema), &mut shared);
+        output_schema["properties"]["example"] = embedded(&as_2020_12(&terms.output_schema), &mut shared);
     }
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -85,7 +85,7 @@ pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> V
 }
 
 /// Returns a schema that draft 2020-12 can read, because the entry as a whole is in that draft.
-fn modern(schema: &Value) -> Cow<'_, Value> {
+fn as_2020_12(schema: &Value) -> Cow<'_, Value> {
     match schema["$schema"].as_str() {
         Some(dialect) if !dialect.contains("2020-12") => Cow::Owned(portable(schema, "#")),
         _ => standard(schema),

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use alloy_primitives::Address;
 use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+    Engine as _,
+    engine::general_purpose::{STANDARD_PAD_INDIFFERENT, URL_SAFE_PAD_INDIFFERENT},
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -180,9 +180,8 @@ impl ShownPayment {
 
 /// Decodes base64 in either alphabet, with or without padding. Several clients send the URL-safe one.
 fn decode(text: &str) -> Option<Vec<u8>> {
-    let alphabet = if text.contains(['-', '_']) { alphabet::URL_SAFE } else { alphabet::STANDARD };
-    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-    GeneralPurpose::new(&alphabet, config).decode(text).ok()
+    let engine = if text.contains(['-', '_']) { URL_SAFE_PAD_INDIFFERENT } else { STANDARD_PAD_INDIFFERENT };
+    engine.decode(text).ok()
 }
 
 /// Returns whether two values are equal. EVM addresses are compared case-insensitively.

@@ -111,7 +111,6 @@ async fn commit_separately(
     (outcomes, writer)
 }
 
-/// A connection that writes.
 struct WriteConnection {
     client: Client,
     commit: Statement,

@@ -57,30 +57,26 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Db, OpenError> {
 
 /// Opens the tree in a folder of the store.
 pub(super) fn open_in(store: &Path, home: &Path, config: &SledConfig) -> Result<Db, OpenError> {
-    let give_up_at = Instant::now() + config.lock_timeout;
-    loop {
-        forget_unfinished(home).map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
-        let tree = sled::Config::new().path(home).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
-        // sled panics on some kinds of damage instead of returning an error.
-        let opened = catch_unwind(AssertUnwindSafe(|| tree.open()));
-        let refused = match opened {
-            Ok(Ok(db)) => return Ok(db),
-            Ok(Err(error)) => refusal(store, error),
-            Err(_) => OpenError::Corrupt { path: store.to_owned(), detail: "its files contradict each other".to_owned() },
-        };
-        if !matches!(refused, OpenError::Locked(_)) || Instant::now() >= give_up_at {
-            return Err(refused);
-        }
-        std::thread::sleep(CHECK_EVERY);
+    let io = |source| OpenError::Io { path: store.to_owned(), source };
+    // Only the text of sled's error would show that the tree is locked. Nobody locks it after this: see `lock`.
+    if let Ok(log) = File::open(home.join("db"))
+        && !lock_within(&log, config.lock_timeout).map_err(io)?
+    {
+        return Err(OpenError::Locked(store.to_owned()));
+    }
+    forget_unfinished(home).map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
+    let tree = sled::Config::new().path(home).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
+    // sled panics on some kinds of damage instead of returning an error.
+    match catch_unwind(AssertUnwindSafe(|| tree.open())) {
+        Ok(Ok(db)) => Ok(db),
+        Ok(Err(Error::Io(source))) => Err(io(source)),
+        Ok(Err(other)) => Err(OpenError::Corrupt { path: store.to_owned(), detail: other.to_string() }),
+        Err(_) => Err(OpenError::Corrupt { path: store.to_owned(), detail: "its files contradict each other".to_owned() }),
     }
 }
 
 /// Removes an unfinished snapshot, which sled would read as its newest one. Nothing is lost without it.
 fn forget_unfinished(home: &Path) -> io::Result<()> {
-    let in_use = |log: File| matches!(log.try_lock(), Err(TryLockError::WouldBlock));
-    if File::open(home.join("db")).is_ok_and(in_use) {
-        return Ok(());
-    }
     for entry in fs::read_dir(home)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -89,16 +85,6 @@ fn forget_unfinished(home: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn refusal(path: &Path, error: Error) -> OpenError {
-    let path = path.to_owned();
-    match error {
-        // sled wraps the failed lock in a text.
-        Error::Io(source) if source.to_string().contains("could not acquire lock") => OpenError::Locked(path),
-        Error::Io(source) => OpenError::Io { path, source },
-        other => OpenError::Corrupt { path, detail: other.to_string() },
-    }
 }
 
 /// Returns whether the files of the current tree exist.

@@ -73,6 +73,8 @@ fn only_numbers_out_of_range_are_called_too_large() {
     for levels in [MAX_LEVELS + 1, 10_000] {
         assert_eq!(why_of(&nested(levels, "")), PortabilityIssue::Nesting);
     }
+    let brackets = format!(r#"["{}\"[", 1e999]"#, "[{".repeat(MAX_LEVELS));
+    assert_eq!(why_of(brackets.as_bytes()), PortabilityIssue::Number, "brackets in a string are no levels");
     for (json, line, column) in
         [(&b"[\"\xff\"]"[..], 1, 3), (b"{\"a\":\n \"b\",\n\"\xe4\":1}", 3, 2), (b"\"\xc3\xa4\xc3\"", 1, 4), (b"[\"\\n\xff\"]", 1, 5)]
     {

@@ -50,7 +50,7 @@ pub fn standard(schema: &Value) -> Cow<'_, Value> {
         has_old_tuples: schema.get("$schema").is_none(),
         moves_components: components(schema).is_some(),
     };
-    if !dialect.moves_components && !any_schema(schema, &mut |members| dialect.is_other(members)) {
+    if !dialect.moves_components && !any_schema(schema, &mut |members| dialect.needs_translation(members)) {
         return Cow::Borrowed(schema);
     }
     let mut whole = schema.clone();
@@ -110,8 +110,8 @@ struct Dialect<'s> {
 }
 
 impl Dialect<'_> {
-    /// Returns whether a schema has a keyword that is translated.
-    fn is_other(&self, members: &Map<String, Value>) -> bool {
+    /// Returns whether a schema has a keyword to translate.
+    fn needs_translation(&self, members: &Map<String, Value>) -> bool {
         let is_boolean = |name: &str| members.get(name).is_some_and(Value::is_boolean);
         members.contains_key("nullable")
             || (!self.has_boolean_bounds && (is_boolean("exclusiveMinimum") || is_boolean("exclusiveMaximum")))

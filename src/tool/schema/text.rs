@@ -53,6 +53,11 @@ impl<'s> TextReader<'s> {
         gathered
     }
 
+    /// Returns whether the schema, or one that it combines or refers to, describes a property.
+    pub fn describes(&self, name: &str) -> bool {
+        !self.gather(self.root, &|schema| schema["properties"].get(name)).is_empty()
+    }
+
     fn single(&self, text: String, schemas: &[&'s Value], items: &[&'s Value]) -> Value {
         let value = self.typed(Value::String(text), schemas);
         let is_wanted = schemas.is_empty() || schemas.iter().any(|schema| self.accepts(schema, &value, 0));

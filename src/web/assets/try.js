@@ -310,6 +310,29 @@ function put(form, text) {
   }
 }
 
+// Read a chosen file into the fields of its form, which can also be filled in without this script.
+const chosen = document.querySelector("[data-file]");
+const fileForm = chosen?.closest("form");
+if (chosen instanceof HTMLInputElement && chosen.parentElement && fileForm) {
+  chosen.parentElement.hidden = false;
+  /** @param {string} name @param {string} value */
+  const fill = (name, value) => {
+    const field = fileForm.elements.namedItem(name);
+    if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) field.value = value;
+  };
+  chosen.addEventListener("change", () => {
+    const file = chosen.files?.[0];
+    if (!file) return;
+    const reader = new FileReader();
+    reader.addEventListener("load", () => {
+      fill("file", String(reader.result).split(",", 2)[1] ?? "");
+      if (file.type) fill("file-type", file.type);
+      fill("file-name", file.name);
+    });
+    reader.readAsDataURL(file);
+  });
+}
+
 // Keep the input of each tool for each user, separately for fields and JSON.
 const input = document.querySelector("form.try[data-slug]");
 if (input instanceof HTMLFormElement) {

@@ -128,7 +128,7 @@ fn set(visitor: &Visitor, slug: &str) -> Markup {
             p.note { "With hosts, the handler gets a placeholder, and never the value." }
         }
         fieldset {
-            legend { "Where they get it; in a header if none is chosen" }
+            legend { "Parts of a request that get the value; by default, a header" }
             @for (place, label) in PLACES {
                 @let (id, value) = (format!("place-{}", word(place)), word(place));
                 div.box { input #(id) type="checkbox" name="each:/places" value=(value); label for=(id) { (label) } }

@@ -14,6 +14,7 @@
 mod answer;
 mod call;
 mod failure;
+mod file;
 mod form_memory;
 mod input;
 pub(super) mod name;

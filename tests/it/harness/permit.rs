@@ -1,13 +1,16 @@
 //! A payer that permits a maximum, of which the actual charge is taken: Permit2, as the scheme
 //! `upto` has it signed.
 
-use std::{borrow::Cow, time::UNIX_EPOCH};
+use std::{
+    borrow::Cow,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use alloy_primitives::{Address, U256, address};
 use alloy_sol_types::{Eip712Domain, SolStruct, sol};
 use serde_json::{Value, json};
 
-use super::{Payer, Payment, payer::as_words};
+use super::{Host, Payer, Payment, eventually, js, payer::as_words};
 
 pub const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 pub const UPTO_PROXY: &str = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002";
@@ -32,6 +35,18 @@ sol! {
         uint256 deadline;
         Witness witness;
     }
+}
+
+/// Publishes a tool that charges 0.0123 of at most 0.05 USD. Returns its challenge, once that asks for a permit.
+pub async fn publish_meter(host: &Host) -> Value {
+    let mut tool = js("meter", 0.0, "export default async (req, ctx) => { await ctx.charge('0.0123'); return {}; };");
+    tool["maxPriceUsd"] = json!(0.05);
+    host.publish(&tool).await;
+    eventually("a permit is asked for", Duration::from_secs(120), async || {
+        let challenge = host.challenge("meter").await;
+        (challenge["accepts"][0]["scheme"] == "upto").then_some(challenge)
+    })
+    .await
 }
 
 impl Payer {

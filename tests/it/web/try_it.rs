@@ -49,6 +49,24 @@ async fn free_tool_is_called_by_one_form_and_gives_a_receipt() {
 }
 
 #[tokio::test]
+async fn a_file_is_sent_in_place_of_the_input() {
+    let host = Host::start().await;
+    let mut tool = js("takes", 0.0, "export default async (req) => ({ text: await req.text(), type: req.headers['content-type'] });");
+    tool["requestTypes"] = json!(["text/csv", "text/plain"]);
+    host.publish(&tool).await;
+    let browser = Browser::new(&host);
+    let page = browser.get("/dashboard/tools/takes/try").await.is(200);
+    let file = form(&page, "Send the file").with("file", "YSxi\n").with("file-type", "text/csv");
+    let answer = browser.press(&file, "Send the file").await.is(200);
+    let shown = text(&html(&answer));
+    assert!(shown.contains("\"text\": \"a,b\"") && shown.contains("\"type\": \"text/csv\""), "{shown}");
+    let other = browser.press(&file.with("file-type", "image/png"), "Send the file").await;
+    assert!(text(&html(&other)).contains("text/csv"), "the types that it takes are named");
+    host.publish(&js("echo", 0.0, ECHO)).await;
+    assert!(!labels(&browser.get("/dashboard/tools/echo/try").await).contains(&"Send the file".to_owned()));
+}
+
+#[tokio::test]
 async fn owners_call_their_own_tools_for_nothing() {
     let host = Host::start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;

@@ -65,7 +65,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let limits = limits.iter().map(|(name, max)| (*name, max.as_str()));
     let settings: Vec<_> = [("TOLLHOUSE_TOOLS", tools.as_str()), ("TOLLHOUSE_AUTH_FAILURES", "0")].into_iter().chain(limits).collect();
     Host::start(options, data.path(), &settings)?.stop()?;
-    // A tree that grew with thousands of tools at once is renewed, which takes memory of its own.
+    // Renewing a tree that grew by thousands of tools at once takes memory of its own.
     compact_store(options, data.path())?;
     let host = Host::start(options, data.path(), &settings)?;
     println!("{endpoints} endpoints published in {:.0} s, the host holds {} MB", started.elapsed().as_secs_f64(), host.memory_mb()?);

@@ -128,7 +128,6 @@ const AREAS: &[MutationArea] = &[
     },
 ];
 
-/// Returns the area with this name.
 pub(crate) fn find(name: &str) -> Result<&'static MutationArea, Failure> {
     let names: Vec<_> = AREAS.iter().map(|area| format!("`{}`", area.name)).collect();
     AREAS

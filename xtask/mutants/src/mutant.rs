@@ -28,9 +28,7 @@ pub(crate) enum Genre {
     BinaryOperator,
     /// The operator before an operand.
     UnaryOperator,
-    /// An arm of a `match`.
     MatchArm,
-    /// The guard of an arm.
     MatchArmGuard,
     /// A field of a struct whose other fields come from a base.
     StructField,

@@ -2,7 +2,7 @@
 const tag = (value) => Object.prototype.toString.call(value).slice(8, -1);
 const isTagged = (...names) => (value) => typeof value === "object" && value !== null && names.includes(tag(value));
 const isFunction = (...names) => (value) => typeof value === "function" && names.includes(tag(value));
-// The getter of the prototype reads the type itself, which a tag of one's own does not change.
+// The prototype's getter returns the real type, even if an object has a tag of its own.
 const nameOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag).get;
 const types = {
   isAnyArrayBuffer: isTagged("ArrayBuffer", "SharedArrayBuffer"),

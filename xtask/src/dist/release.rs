@@ -26,7 +26,6 @@ impl Release {
         format!("tollhouse-{}-linux-{}", self.version, self.arch)
     }
 
-    /// Returns the path of the tarball.
     pub(crate) fn tarball(&self) -> PathBuf {
         self.folder.join(format!("{}.tar.xz", self.name()))
     }

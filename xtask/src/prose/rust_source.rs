@@ -57,7 +57,6 @@ fn area(file: &str) -> Option<Area> {
 /// The meaning of the tokens of a group.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
-    /// The area of strings.
     strings: Option<Area>,
     /// Whether the doc comments are help of the command line.
     has_help: bool,

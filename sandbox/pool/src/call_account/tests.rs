@@ -1,7 +1,8 @@
-use bytes::Bytes;
 use tollhouse_protocol::{JailReport, LogLevel};
 
 use super::*;
+
+mod streams;
 
 fn ledger() -> CallLedger {
     CallLedger::new(Limits::default(), Work::Handle)
@@ -58,7 +59,7 @@ fn concurrent_and_total_ops_are_limited() {
     let in_all = Limits::default().ops + SLACK;
     for op in 0..in_all {
         ledger.admit(get(op as u32)).unwrap();
-        ledger.answered(OpKind::Request);
+        ledger.answered(OpKind::Request, true);
     }
     assert_eq!(ledger.admit(get(u32::MAX)).err(), Some(Breach::Limit(StopReason::Ops { what: "ops".into(), limit: 1_000 })));
 }
@@ -73,7 +74,7 @@ fn concurrent_timers_have_their_own_limit() {
     }
     ledger.admit(get(200)).unwrap();
     assert_eq!(ledger.in_flight(), at_once + 1);
-    ledger.answered(OpKind::Timer);
+    ledger.answered(OpKind::Timer, true);
     assert_eq!(ledger.in_flight(), at_once);
     ledger.admit(sleep(201)).unwrap();
     let limit = Limits::default().timers;

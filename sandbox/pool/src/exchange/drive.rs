@@ -174,7 +174,7 @@ async fn exchange(
             Some(answered) = ops.next() => {
                 let mut answered = Some(answered);
                 while let Some(OpAnswer { op, kind, result, .. }) = answered {
-                    ledger.answered(kind);
+                    ledger.answered(kind, result.is_ok());
                     put_reply(buffers, op, result)?;
                     ops.note_unsent(buffers.unsent());
                     let has_room = buffers.unsent() < BATCH_BYTES;

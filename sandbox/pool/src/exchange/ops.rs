@@ -127,7 +127,7 @@ impl<'a> Ops<'a> {
     fn done(&mut self, answered: OpAnswer) -> OpAnswer {
         self.bytes -= answered.bytes;
         self.request_bytes -= answered.request_bytes;
-        self.requests -= usize::from(answered.kind == OpKind::Request);
+        self.requests -= usize::from(answered.kind != OpKind::Timer);
         answered
     }
 

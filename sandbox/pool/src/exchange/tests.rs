@@ -1,7 +1,9 @@
 mod background;
+mod code;
 mod ends;
 mod in_flight;
 mod quantum;
+mod streams;
 
 use std::{
     io,
@@ -136,6 +138,7 @@ fn begin() -> StartMessage {
         call: "call_1".into(),
         work: Work::Handle,
         announced: false,
+        streams: false,
         head,
         body,
         body_bytes: None,
@@ -209,7 +212,7 @@ async fn load(answer: &[ToHost]) -> Result<Loaded, LoadFault> {
     let (link, mut buffers, mut peer) = (link(ours), Buffers::default(), Peer(theirs));
     peer.send(answer).await;
     let bundle = Bundle { version: "1".into(), specifier: "tool:/x/1".into(), source: None, schemas: Schemas::default() };
-    let loaded = super::load(&link, &mut buffers, Load { bundle, limits: Limits::default() }).await;
+    let loaded = super::load(&link, &mut buffers, Load { bundle, limits: Limits::default() }, None, &mut Bytes::new()).await;
     loaded.map(|(loaded, _)| loaded)
 }
 

@@ -23,7 +23,6 @@ pub(crate) struct Rules {
     pub(crate) breaker: BreakerRules,
 }
 
-/// A request for admission.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) owner: &'a str,

@@ -24,7 +24,7 @@ async fn proof(lease: &mut WorkerLease<'_>, theirs: &mut UnixStream) -> CleanEnd
     frame::encode(&ToHost::Loaded(Ok(Loaded { checked, spent: Spent::default() })), &mut answer).unwrap();
     theirs.write_all(&answer).await.unwrap();
     let bundle = Bundle { version: "1".into(), specifier: "tool:/x/1".into(), source: None, schemas: Schemas::default() };
-    lease.load(&bundle, &Limits::default()).await.unwrap().1
+    lease.load("a", &bundle, &Limits::default()).await.unwrap().1
 }
 
 fn budget() -> Budget {

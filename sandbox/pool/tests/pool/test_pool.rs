@@ -63,6 +63,7 @@ impl TestPool {
                 call: "call_1".into(),
                 work: Work::Handle,
                 announced: false,
+                streams: false,
                 head: Bytes::from_static(br#"{"query":{},"headers":{}}"#),
                 body: Bytes::from_static(tool.body.as_bytes()),
                 body_bytes: None,
@@ -201,7 +202,7 @@ pub fn json(ran: Result<CompletedRun, PoolError>) -> String {
     match ran.outcome {
         Outcome::Returned(reply) => match reply.body {
             ReplyBody::Json(json) => String::from_utf8(json.to_vec()).unwrap(),
-            ReplyBody::Raw(raw) => panic!("a raw body: {raw:?}"),
+            body => panic!("a body that is not JSON: {body:?}"),
         },
         other => panic!("no answer: {other:?}, {spent:?}"),
     }

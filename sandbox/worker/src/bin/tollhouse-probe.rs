@@ -36,7 +36,7 @@ fn main() {
             thread::park();
         }
     });
-    let report = jail.seal();
+    let report = jail.seal(false);
     let refused: Vec<_> = report.refused.iter().map(|refused| refused.layer.to_string()).collect();
     println!("refused {}", refused.join(","));
     if let Some(act) = act.strip_prefix("second-thread:") {

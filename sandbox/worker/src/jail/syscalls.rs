@@ -5,6 +5,10 @@
 //! locks under contention, which is rare; these come from its source. The reason of an entry mentions
 //! if only V8 needs the call, and if there is no trace of it. Nothing is mapped as executable any
 //! more at this point: V8 reserves its whole code range at boot, and QuickJS has none.
+//!
+//! The code of WebAssembly is the exception: V8 reserves memory for each module, and makes it
+//! executable. So this is allowed in the tier `wasm` alone. A handler that controls its process gains
+//! nothing from it, because V8's code range is writable and executable in the tier `jit` too.
 
 use rustix::{
     io::{Errno, Result},
@@ -23,6 +27,8 @@ enum ArgCondition {
     Without(u8, i32),
     /// The argument with this index is one of these values.
     Is(u8, &'static [i32]),
+    /// The same, unless the engine adds code.
+    WithoutOrAddingCode(u8, i32),
     /// The first argument is this process.
     OwnProcess,
     /// The processor has memory protection keys, and V8 compiles code, whose pages it protects with
@@ -42,7 +48,11 @@ const ALLOWED: &[(i64, ArgCondition, &str)] = &[
     (libc::SYS_mmap, ArgCondition::Without(2, libc::PROT_EXEC), "heaps grow"),
     (libc::SYS_mremap, ArgCondition::Always, "large blocks of malloc grow"),
     (libc::SYS_munmap, ArgCondition::Always, "heaps shrink"),
-    (libc::SYS_mprotect, ArgCondition::Without(2, libc::PROT_EXEC), "malloc's arena of the watchdog grows; the guard page of its stack"),
+    (
+        libc::SYS_mprotect,
+        ArgCondition::WithoutOrAddingCode(2, libc::PROT_EXEC),
+        "malloc's arena of the watchdog grows; the guard page of its stack; V8's memory and code of WebAssembly",
+    ),
     (libc::SYS_madvise, ArgCondition::Always, "V8's garbage collector releases pages"),
     (libc::SYS_pkey_mprotect, ArgCondition::ProtectionKeys, "V8's code pages; not traced, because such a processor was missing"),
     (libc::SYS_prlimit64, ArgCondition::Is(1, &[libc::RLIMIT_DATA as i32]), "the memory limit of a bundle"),
@@ -80,9 +90,9 @@ const NOT_FOUND: &[i64] = &[
 ];
 
 /// Allows the system calls above, and no others, on all threads. `compiles`: whether the engine
-/// compiles code.
-pub(crate) fn allow_few(compiles: bool) -> Result<()> {
-    install(compiles).map_err(errno)
+/// compiles code. `adds_code`: whether it makes new memory executable.
+pub(crate) fn allow_few(compiles: bool, adds_code: bool) -> Result<()> {
+    install(compiles, adds_code).map_err(errno)
 }
 
 /// Returns the error number of a filter that the system refused.
@@ -93,10 +103,10 @@ pub(super) fn errno(error: Error) -> Errno {
     }
 }
 
-fn install(compiles: bool) -> std::result::Result<(), Error> {
+fn install(compiles: bool, adds_code: bool) -> std::result::Result<(), Error> {
     let mut allowed: Vec<_> = NOT_FOUND.iter().map(|call| (*call, Vec::new())).collect();
     for (call, condition, _reason) in ALLOWED {
-        if let Some(rules) = rules(*condition, compiles)? {
+        if let Some(rules) = rules(*condition, compiles, adds_code)? {
             allowed.push((*call, rules));
         }
     }
@@ -122,11 +132,14 @@ pub(super) fn arch() -> std::result::Result<seccompiler::TargetArch, BackendErro
 
 /// Returns the rules of a condition: an empty list for a call that is always allowed, `None` if the
 /// condition does not hold here.
-fn rules(condition: ArgCondition, compiles: bool) -> std::result::Result<Option<Vec<SeccompRule>>, BackendError> {
+fn rules(condition: ArgCondition, compiles: bool, adds_code: bool) -> std::result::Result<Option<Vec<SeccompRule>>, BackendError> {
     match condition {
         ArgCondition::Always => Ok(Some(Vec::new())),
+        ArgCondition::WithoutOrAddingCode(..) if adds_code => Ok(Some(Vec::new())),
         ArgCondition::ProtectionKeys => Ok((compiles && has_protection_keys()).then(Vec::new)),
-        ArgCondition::Without(argument, bits) => Ok(Some(vec![rule(argument, SeccompCmpOp::MaskedEq(u64::from(bits.unsigned_abs())), 0)?])),
+        ArgCondition::Without(argument, bits) | ArgCondition::WithoutOrAddingCode(argument, bits) => {
+            Ok(Some(vec![rule(argument, SeccompCmpOp::MaskedEq(u64::from(bits.unsigned_abs())), 0)?]))
+        }
         ArgCondition::Is(argument, values) => {
             values.iter().map(|value| rule(argument, SeccompCmpOp::Eq, *value)).collect::<std::result::Result<_, _>>().map(Some)
         }

@@ -22,6 +22,7 @@ pub(super) fn op_compression_write<'s>(
     #[buffer] input: &[u8],
 ) -> v8::Local<'s, v8::Value> {
     let output = CallState::of(state).compressors().write(number, input);
+    let output = if memory::settle(scope) { output } else { Err(io::Error::other("the memory for buffers is used up")) };
     answer(scope, output)
 }
 

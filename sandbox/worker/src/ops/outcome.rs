@@ -61,10 +61,11 @@ pub(super) fn op_unloadable(state: &mut OpState, #[string] message: String, #[st
     CallState::of(state).loaded(Err(LoadError { message, line, column }));
 }
 
-fn rows(json: &str) -> Vec<(String, String)> {
+/// Reads rows of headers.
+pub(super) fn rows(json: &str) -> Vec<(String, String)> {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-fn narrow(status: u32) -> u16 {
+pub(super) fn narrow(status: u32) -> u16 {
     u16::try_from(status).unwrap_or(500)
 }

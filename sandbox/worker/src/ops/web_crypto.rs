@@ -59,7 +59,6 @@ fn op_crypto_import(#[string] kind: &str, #[string] format: &str, #[buffer] byte
     named.and_then(|(kind, format)| kind.import(format, bytes)).unwrap_or_default()
 }
 
-/// Returns a key in a format.
 #[op2]
 #[buffer]
 fn op_crypto_export(#[string] kind: &str, #[string] format: &str, #[buffer] key: &[u8]) -> Vec<u8> {
@@ -89,7 +88,7 @@ fn op_crypto_agree(#[string] kind: &str, #[buffer] private: &[u8], #[buffer] pub
     PairKind::named(kind).and_then(|kind| kind.agree(private, public)).unwrap_or_default()
 }
 
-/// Signs data. The scheme is that of an algorithm, or the curve of ECDSA.
+/// Signs data. The scheme is the name of an algorithm, or the curve for ECDSA.
 #[op2]
 #[buffer]
 fn op_crypto_sign(#[string] scheme: &str, #[smi] hash: u32, #[smi] salt: u32, #[buffer] key: &[u8], #[buffer] data: &[u8]) -> Vec<u8> {

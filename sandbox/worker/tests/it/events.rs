@@ -163,3 +163,78 @@ fn messages_without_end_use_up_their_processor_time() {
     let body = "const { port1, port2 } = new MessageChannel(); port1.onmessage = () => port1.postMessage(1); port2.onmessage = () => port2.postMessage(1); port1.postMessage(1); await new Promise(() => {});";
     assert!(matches!(Worker::handler_limited(body, limits).stopped(&Value::Null), StopReason::CpuTime { .. }));
 }
+
+#[test]
+fn rejections_without_a_handler_have_events() {
+    let mut worker = Worker::with(
+        "const seen = []; let late;
+         class Mine extends Promise {}
+         addEventListener('unhandledrejection', (event) => {
+           seen.push([event.type, event.reason, event.promise instanceof Mine, event.isTrusted, event.cancelable, event instanceof PromiseRejectionEvent]);
+           if (event.reason === 'late') late = event.promise;
+         });
+         globalThis.onrejectionhandled = (event) => seen.push([event.type, event.reason, event.promise === late, event.cancelable]);
+         export default async (req, ctx) => {
+           if (req.input === 'next') return seen.length;
+           Promise.reject('first'); Mine.reject('mine');
+           Promise.reject('caught').catch(() => {});
+           try { await (async () => { throw 1; })(); } catch {}
+           const rejected = Promise.reject('handled soon'); await null; rejected.catch(() => {});
+           await ctx.kv.get('a');
+           Promise.reject('late'); await ctx.kv.get('a'); late.catch(() => {}); await ctx.kv.get('a');
+           Promise.resolve = Map.prototype.set = Map.prototype.delete = Map.prototype.forEach = WeakMap.prototype.has = WeakMap.prototype.set = () => { throw 1; };
+           Promise.reject('bent'); await ctx.kv.get('a');
+           globalThis.onrejectionhandled = null;
+           Promise.reject('after the answer');
+           return [...seen];
+         };",
+    );
+    let unhandled = |reason: &str, is_mine: bool| json!(["unhandledrejection", reason, is_mine, true, true, true]);
+    let seen = worker.json(&Value::Null);
+    assert_eq!(
+        seen,
+        json!([
+            unhandled("first", false),
+            unhandled("mine", true),
+            unhandled("late", false),
+            ["rejectionhandled", "late", true, false],
+            unhandled("bent", false)
+        ])
+    );
+    assert_eq!(worker.json(&json!("next")), 6, "the rejection at the end has an event too");
+    assert!(worker.logs.is_empty());
+}
+
+#[test]
+fn rejections_and_listeners_without_end_are_bounded() {
+    let limits = Limits { cpu_ms: 200, ..Limits::default() };
+    let rejecting = "addEventListener('unhandledrejection', () => Promise.reject(1)); Promise.reject(1); await new Promise(() => {});";
+    assert!(matches!(Worker::handler_limited(rejecting, limits).stopped(&Value::Null), StopReason::CpuTime { .. }));
+    let many = "let count = 0; const listener = () => count++; addEventListener('unhandledrejection', listener);
+         for (let i = 0; i < 5000; i++) Promise.reject(i);
+         await ctx.kv.get('a'); const flood = count;
+         for (let i = 0; i < 1500; i++) { try { await (async () => { throw i; })(); } catch {} }
+         Promise.reject(1); await ctx.kv.get('a'); const one = count;
+         removeEventListener('unhandledrejection', listener); Promise.reject(1); await ctx.kv.get('a');
+         return [flood, one, count];";
+    assert_eq!(value(many), json!([0, 1, 1]));
+}
+
+#[test]
+fn handlers_of_the_global_object_have_the_parameters_of_their_standard() {
+    let mut worker = Worker::handler(
+        "const seen = [], shape = Object.getOwnPropertyDescriptor(globalThis, 'onerror');
+         globalThis.onerror = (...given) => { seen.push(given.map((value) => value?.message ?? value)); return true; };
+         reportError(new RangeError('a'));
+         onerror = function (...given) { seen.push([given.length, given[0] instanceof Event, this === globalThis]); };
+         dispatchEvent(new Event('error')); reportError('b');
+         onerror = 1; const none = onerror; let prevented;
+         onunhandledrejection = (event) => { prevented = event; return false; }; Promise.reject('c'); await ctx.kv.get('a');
+         return [seen, none, prevented.defaultPrevented, prevented.reason, shape.enumerable, typeof shape.set, onrejectionhandled];",
+    );
+    assert_eq!(
+        worker.json(&Value::Null),
+        json!([[["RangeError: a", "", 0, 0, "a"], [1, true, true], [5, false, true]], null, true, "c", true, "function", null])
+    );
+    assert_eq!(worker.logs.len(), 1, "only `b` was not canceled");
+}

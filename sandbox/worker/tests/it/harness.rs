@@ -34,6 +34,10 @@ pub struct Worker {
     pub schemas: Schemas,
     pub work: Work,
     pub announced: bool,
+    /// Whether the caller takes a streamed answer.
+    pub streams: bool,
+    /// Number of chunks of an answer after which the caller is gone.
+    pub takes_chunks: usize,
     /// Number of times that the worker reported that a handler began.
     pub started: usize,
     pub env: Vec<(String, String)>,
@@ -52,6 +56,8 @@ pub struct Worker {
     pub messages: Vec<ProgressMessage>,
     /// Answers of the last call before its end.
     pub answers: Vec<Outcome>,
+    /// Compiled code of the bundle, if the worker sent it.
+    pub compiled: Option<Bytes>,
     /// Highest number of concurrent ops of the last call, without timers.
     pub max_in_flight: usize,
     pub waits: usize,
@@ -103,6 +109,8 @@ impl Worker {
             schemas: Schemas::default(),
             work: Work::Handle,
             announced: false,
+            streams: false,
+            takes_chunks: usize::MAX,
             started: 0,
             env: Vec::new(),
             query: r#"{"q":"1"}"#.into(),
@@ -114,6 +122,7 @@ impl Worker {
             logs: Vec::new(),
             messages: Vec::new(),
             answers: Vec::new(),
+            compiled: None,
             max_in_flight: 0,
             waits: 0,
             peak: None,
@@ -160,6 +169,7 @@ impl Worker {
         loop {
             match self.receive() {
                 Some(ToHost::Loaded(result)) => return result,
+                Some(ToHost::Compiled(code)) => self.compiled = Some(code),
                 Some(ToHost::Log(line)) => self.logs.push(line),
                 Some(ToHost::Waiting) => {}
                 Some(ToHost::Op { op, request }) => self.answer(op, &request),
@@ -219,6 +229,7 @@ impl Worker {
             call: "call_1".into(),
             work: self.work,
             announced: self.announced,
+            streams: self.streams,
             head: head.into(),
             body: if self.body.is_some() { Bytes::new() } else { input.to_string().into() },
             body_bytes: self.body.as_ref().map(|body| body.len() as u64),
@@ -343,6 +354,11 @@ impl Worker {
                 let body = serde_json::json!({ "method": method, "body": sent }).to_string();
                 Ok(OpValue::Response { head: head.to_string().into(), body: body.into() })
             }
+            OpRequest::StreamOpen { .. } | OpRequest::StreamWrite { .. }
+                if self.takes_chunks != usize::MAX && self.chunks().len() > self.takes_chunks =>
+            {
+                Err(OpFailure::new("canceled", "the caller is gone"))
+            }
             OpRequest::Sleep { ms } => {
                 std::thread::sleep(Duration::from_millis((*ms).min(50)));
                 Ok(OpValue::None)
@@ -355,6 +371,11 @@ impl Worker {
             }
         };
         self.send(&ToWorker::Reply { op, result });
+    }
+
+    /// Returns the chunks of the answer of the last call.
+    pub fn chunks(&self) -> Vec<Bytes> {
+        self.ops.iter().filter_map(OpRequest::chunk).cloned().collect()
     }
 
     fn write(&mut self, write: &AtomicWrite) {

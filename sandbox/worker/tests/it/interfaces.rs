@@ -65,7 +65,7 @@ fn quota_errors_have_their_amounts() {
 
 /// Names the interfaces of the tests below, and returns a sample of each by name.
 const SAMPLES: &str = "const samples = { URL: new URL('http://a'), URLSearchParams: new URLSearchParams('a=1'), TextEncoder: new TextEncoder(), TextDecoder: new TextDecoder(), Event: new Event('x'),
-       CustomEvent: new CustomEvent('x'), EventTarget: new EventTarget(), AbortSignal: new AbortController().signal, AbortController: new AbortController(),
+       ProgressEvent: new ProgressEvent('x'), FileReader: new FileReader(), CustomEvent: new CustomEvent('x'), EventTarget: new EventTarget(), AbortSignal: new AbortController().signal, AbortController: new AbortController(),
        DOMException: new DOMException(), QuotaExceededError: new QuotaExceededError(), Crypto: crypto, SubtleCrypto: crypto.subtle,
        CryptoKey: await crypto.subtle.importKey('raw', new Uint8Array(1), { name: 'HMAC', hash: 'SHA-256' }, true, ['sign']), Performance: performance, Navigator: navigator,
        Headers: new Headers({ a: 'b' }), Request: new Request('http://a'), Response: new Response('a') };
@@ -142,5 +142,20 @@ fn crypto_and_text_interfaces_follow_their_standards() {
             [true, 65536, 80000], "TypeError", "TypeMismatchError", "TypeMismatchError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError",
             {"read": 3, "written": 5}, [97, 239, 191, 189, 98], [239, 191, 189, 120], {"read": 0, "written": 0}, "Tollhouse", true, true, true, true, ["timeOrigin"]
         ])
+    );
+}
+
+#[test]
+fn plain_objects_are_cloned_without_exceptions() {
+    // The scripts of `deno_web` set the code of each exception for an object of another kind.
+    assert_eq!(
+        value(
+            "let exceptions = 0; Object.defineProperty(TypeError.prototype, 'code', { set() { exceptions++; }, configurable: true });
+             const copy = structuredClone({ a: [{ b: 1 }], c: new Map([[1, { d: 2 }]]) }), count = exceptions;
+             const file = structuredClone(new File(['a'], 'name', { type: 'text/plain' })), fake = Object.create(Blob.prototype);
+             return [count, copy.a[0].b, copy.c.get(1).d, [file instanceof File, file.name, file.type, await file.text()], structuredClone(fake) instanceof Blob,
+               (() => { try { structuredClone(new ReadableStream()); } catch (e) { return e.name; } })()];"
+        ),
+        json!([0, 1, 2, [true, "name", "text/plain", "a"], false, "DataCloneError"])
     );
 }

@@ -273,3 +273,35 @@ fn third_parameter_is_named_by_an_error_about_undefined() {
         assert_eq!(thrown.contains("`(req, ctx)`"), is_advised, "{handler}: {thrown}");
     }
 }
+
+/// Loads a source with compiled code. Returns its answer, and the code that the worker sent.
+#[cfg(feature = "v8")]
+fn loaded_with(code: Option<&[u8]>, source: &str) -> (Value, Option<bytes::Bytes>) {
+    let mut worker = Worker::start();
+    if let Some(code) = code {
+        worker.send(&tollhouse_protocol::ToWorker::Code(code.to_vec().into()));
+    }
+    worker.load(source, Language::Js).unwrap();
+    (worker.json(&serde_json::json!(1)), worker.compiled.take())
+}
+
+#[cfg(feature = "v8")]
+#[test]
+fn compiled_code_of_a_large_source_is_made_once_and_changes_no_answer() {
+    let function = |n: u32| format!("function f{n}(a) {{ return [a, {n}].map((b) => b + {n}); }}\n");
+    let large: String = (0..6_000).map(function).collect();
+    let source = format!("{large}let loads = 0; loads++;\nexport default (req) => [f17(req.input), loads];");
+    assert!(source.len() > tollhouse_protocol::limits::COMPILED_SOURCE_BYTES);
+    let (answer, code) = loaded_with(None, &source);
+    let code = code.expect("the worker sends it");
+    assert!(answer == serde_json::json!([[18, 34], 1]) && !code.is_empty(), "{answer}");
+    assert_eq!(loaded_with(Some(&code), &source), (answer, None));
+    let other = source.replace("loads++", "loads += 10");
+    for unusable in [&code[..], b"no code", b""] {
+        assert_eq!(loaded_with(Some(unusable), &other), (serde_json::json!([[18, 34], 10]), None));
+    }
+    let common = format!("{large}module.exports = (req) => f17(req.input);");
+    let (answer, code) = loaded_with(None, &common);
+    assert_eq!(loaded_with(code.as_deref(), &common), (answer, None));
+    assert_eq!(loaded_with(None, "export default () => 1;"), (serde_json::json!(1), None));
+}

@@ -10,6 +10,7 @@ mod encoding;
 mod ended;
 mod events;
 mod fetch;
+mod file_reader;
 mod fuzz;
 mod harness;
 mod hostile;
@@ -23,7 +24,10 @@ mod queued;
 mod scheduled;
 mod schemas;
 mod speed;
+mod streamed;
 mod streams;
 mod tiers;
 mod wait_until;
+#[cfg(feature = "v8")]
+mod wasm;
 mod web;

@@ -68,6 +68,28 @@ fn encoded_texts_are_released() {
     assert_eq!(worker.json(&Value::Null), json!([200 * MIB, 0, ""]));
 }
 
+#[test]
+fn windows_of_brotli_decoders_count_as_buffers() {
+    // The beginning of a stream with a window of 16 MiB, and a block of as many bytes, of which one is there.
+    let opens = |count: usize| {
+        format!(
+            "const all = [];
+             for (let i = 0; i < {count}; i++) {{
+               const stream = new DecompressionStream('brotli'), writer = stream.writable.getWriter(), reader = stream.readable.getReader();
+               all.push(stream, writer, reader); reader.read().catch(() => {{}});
+               await writer.write(new Uint8Array([0xcf, 0xff, 0xff, 0xff, 0x61]));
+             }}
+             return all.length;"
+        )
+    };
+    let limits = Limits { buffer_bytes: 40 * MIB, ..ample() };
+    assert_eq!(stopped(&opens(32), limits), StopReason::Memory { limit_bytes: 40 * MIB });
+    let mut worker = Worker::handler_limited(&opens(2), limits);
+    for _ in 0..3 {
+        assert_eq!(worker.json(&Value::Null), json!(6), "those of an ended call are released");
+    }
+}
+
 /// Returns why a handler with this body was stopped, and the peak memory of its process in bytes.
 fn stopped_at(body: &str, limits: Limits) -> (Option<StopReason>, u64) {
     let mut worker = Worker::handler_limited(body, limits);
@@ -119,7 +141,7 @@ fn idle_worker_collects_its_garbage() {
     assert!((0..20).any(is_collected));
 }
 
-/// Regression: QuickJS gave bytes of the host's allocator to its own one.
+/// Regression: QuickJS freed memory of the worker's allocator with its own one.
 #[test]
 fn bytes_of_an_op_can_be_transferred_and_resized() {
     let mut worker = Worker::handler(

@@ -4,7 +4,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use tollhouse_protocol::{JailLayer, Limits, Tier};
+use tollhouse_protocol::{JailLayer, Language, Limits, Tier};
 
 use crate::harness::Worker;
 
@@ -31,7 +31,7 @@ fn code_of_no_file(pid: u32) -> Option<Vec<String>> {
 fn busy(tier: Tier) -> Worker {
     let mut worker = Worker::of_tier(tier);
     worker.limits = Limits { cpu_ms: 20_000, wall_ms: 60_000, ..Limits::default() };
-    worker.load(&format!("export default async function () {{ {BUSY} }}"), tollhouse_protocol::Language::Js).unwrap();
+    worker.load(&format!("export default async function () {{ {BUSY} }}"), Language::Js).unwrap();
     for _ in 0..20 {
         let answer = worker.json(&Value::Null);
         assert_eq!(answer["words"], "a1 b2 c3 ");
@@ -59,4 +59,25 @@ fn jit_worker_has_executable_memory_on_v8_only_and_reports_it() {
     if let Some(code) = code_of_no_file(worker.pid()) {
         assert_eq!(!code.is_empty(), compiles, "{code:?}");
     }
+}
+
+#[test]
+fn only_the_tier_of_the_grant_has_webassembly() {
+    for tier in Tier::ALL {
+        let mut worker = Worker::of_tier(tier);
+        worker.load("export default () => typeof WebAssembly;", Language::Js).unwrap();
+        let has_it = cfg!(feature = "v8") && tier == Tier::Wasm;
+        assert_eq!(worker.json(&Value::Null), json!(if has_it { "object" } else { "undefined" }), "{tier}");
+    }
+}
+
+#[test]
+fn a_tool_without_webassembly_learns_what_it_needs() {
+    let tier = if cfg!(feature = "v8") { Tier::Jit } else { Tier::Wasm };
+    let mut worker = Worker::of_tier(tier);
+    let error = worker.load("const m = new WebAssembly.Module(new Uint8Array(8)); export default () => m;", Language::Js).unwrap_err();
+    assert!(error.message.contains("WebAssembly is not defined") && error.message.contains("the capability `wasm`"), "{error:?}");
+    let mut worker = Worker::of_tier(tier);
+    worker.load("export default () => WebAssembly.validate(new Uint8Array(8));", Language::Js).unwrap();
+    assert!(worker.thrown(&Value::Null).contains("the capability `wasm`"));
 }

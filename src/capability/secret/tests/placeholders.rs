@@ -60,3 +60,25 @@ async fn value_for_hosts_is_long_enough_to_be_hidden() {
     }
     assert!(host.secrets.set(&tool, name("KEY"), "seven77", Visibility::Env).await.is_ok());
 }
+
+#[tokio::test]
+async fn secret_that_the_handler_did_not_get_is_only_exposed_deliberately() {
+    let host = Host::new().await;
+    let tool = endpoint(builder());
+    let scope = for_hosts(&["api.example.com", "b.example.com"], &[SecretPlace::Header]);
+    host.secrets.set(&tool, name("KEY"), VALUE, scope.clone()).await.unwrap();
+    host.secrets.set(&tool, name("SELLER_KEY"), VALUE, Visibility::Auth).await.unwrap();
+    for (named, flags) in [("KEY", "--host api.example.com --host b.example.com"), ("SELLER_KEY", "--auth")] {
+        let refused = host.secrets.set(&tool, name(named), "another value", Visibility::Env).await.unwrap_err();
+        let SecretError::Field { pointer: "/visibility", message } = refused else { panic!("{refused:?}") };
+        assert!(message.contains(flags) && message.contains("--expose"), "{message}");
+        assert_eq!(value_of(&host.secrets, &tool, named).await.as_deref(), Some(VALUE));
+    }
+    host.secrets.set(&tool, name("KEY"), "another value", scope).await.unwrap();
+    host.secrets.set(&tool, name("SELLER_KEY"), "another value", Visibility::Auth).await.unwrap();
+    for named in ["KEY", "SELLER_KEY"] {
+        let set = host.secrets.set_exposed(&tool, name(named), "a third value", Visibility::Env).await.unwrap();
+        assert_eq!(set.visibility, Visibility::Env);
+        host.secrets.set(&tool, name(named), "a fourth value", Visibility::Env).await.unwrap();
+    }
+}

@@ -30,6 +30,16 @@ fn members_of_the_second_parameter_are_found() {
 }
 
 #[test]
+fn uses_of_webassembly_are_found() {
+    for source in ["export default () => new WebAssembly.Module(b);", "await globalThis.WebAssembly.compile(b); export default () => 1;"] {
+        assert_eq!(found(source), [("WebAssembly", 1)], "{source}");
+    }
+    for source in ["export default () => typeof WebAssembly;", "export default () => 'WebAssembly.Module';", "a.WebAssembly.compile(b);"] {
+        assert_eq!(found(source), [], "{source}");
+    }
+}
+
+#[test]
 fn calls_of_the_global_fetch_are_found() {
     for source in [
         "export default async () => await fetch('https://a.example/');",

@@ -40,7 +40,7 @@ pub(super) async fn examine(settings: &SandboxSettings, reported: &mut Findings)
         reported.add([version(&worker, &name, about.as_ref())])?;
         let mut config = settings.pool.clone();
         config.worker = worker;
-        for tier in Tier::ALL {
+        for tier in Tier::SETTABLE {
             config.tier = tier;
             let strict = if tier >= settings.pool.tier { &settings.pool.strict[..] } else { &[] };
             // The tier in which handlers run by default.

@@ -67,14 +67,13 @@ impl Ledger {
         self.asset
     }
 
-    /// Adds to an address's balance, and returns the new one.
-    /// An amount above [`MAX_FAUCET`] is rejected.
-    #[boxed]
-    pub async fn faucet(&self, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
+    /// Adds to an address's balance of the default token, and returns the new one.
+    #[cfg(test)]
+    pub(crate) async fn faucet(&self, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
         self.faucet_of(self.asset, address, amount).await
     }
 
-    /// Adds to an address's balance of a token, and returns the new one.
+    /// Adds to an address's balance of a token, and returns the new one. An amount above [`MAX_FAUCET`] is rejected.
     #[boxed]
     pub async fn faucet_of(&self, asset: &Asset, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
         if amount > MAX_FAUCET {

@@ -121,7 +121,7 @@ fn decisions(visitor: &Visitor, id: &str, builder: &Builder, back: &str) -> Mark
         } @else {
             (judged("revoke", html! {
                 h3 { "Any public host" }
-                p.note { "Tools that have it keep it until you revoke it on their page." }
+                p.note { "This applies to later publishes. Tools that list it keep it until you revoke it for each tool." }
                 input type="hidden" name="each:/allowedHosts" value=(ANY_PUBLIC_HOST);
                 button { "Revoke any public host" }
             }))

@@ -61,7 +61,7 @@ fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<A
         need(format!("{} still open", plural(open, "settlement")), RUNTIME, "See details");
     }
     if let unresolved @ 1.. = unresolved(health) {
-        need(format!("{} to resolve, with unknown outcome", plural(unresolved, "settlement")), RUNTIME, "See details");
+        need(format!("{} with an unknown outcome, for you to resolve", plural(unresolved, "settlement")), RUNTIME, "See details");
     }
     for warning in &health.unpaid.warnings {
         need(warning.clone(), RUNTIME, "See details");

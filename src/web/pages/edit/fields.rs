@@ -196,7 +196,7 @@ pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
             }
             (known.field("allowedHosts", "Hosts that it can call", &html! { "One per line, for " code { "fetch" } " and " code { "ctx.httpGetJson" } ". For example " code { "api.example.com" } "." },
                 |marks| marks.area("allowedHosts", draft, 3, "")))
-            (known.field("schedules", "Schedules", &html! { "One cron expression per line, in UTC, at which the export " code { "scheduled" } " runs. For example " code { "0 4 * * *" } "." },
+            (known.field("schedules", "Schedules", &html! { "Cron expressions in UTC, one per line. The export " code { "scheduled" } " runs at these times, for example " code { "0 4 * * *" } "." },
                 |marks| marks.area("schedules", draft, 2, "")))
         }
     }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::file;
 use crate::{
     Fields,
     parts::schema_form::{Form, FormDraft, Problem, initial, minified, spread},
@@ -52,8 +53,8 @@ impl GivenInput {
     /// Reads the input that a form sent, and changes the view to `again` if it is given. In that case
     /// required fields may be missing.
     pub(super) fn sent(schema: &Value, fields: &Fields, again: Option<InputState>) -> Self {
-        let form = Form::from_schema(schema);
-        match (fields.get("input"), form.filter(|_| fields.get("as") != Some("json"))) {
+        let (form, file) = (Form::from_schema(schema), file::input(fields));
+        match (fields.get("input").or(file.as_deref()), form.filter(|_| fields.get("as") != Some("json"))) {
             (Some(input), _) => Self::in_view(schema, Self::json(input), again),
             (None, None) => Self::in_view(schema, Self::json(fields.get("json").unwrap_or_default()), again),
             (None, Some(form)) => {

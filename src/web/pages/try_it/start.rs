@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{
+    file,
     input::GivenInput,
     name::FormName,
     tool::{CallCost, TriedTool},
@@ -38,6 +39,7 @@ struct StartPage<'a> {
 impl StartPage<'_> {
     fn view(&self) -> Markup {
         let schema = self.tool.schema();
+        let types = self.tool.request_types();
         html! {
             (self.lead())
             form.form.try method="post" action=(self.tool.here()) data-call[self.costs == CallCost::Nothing]
@@ -54,6 +56,25 @@ impl StartPage<'_> {
                     }
                     @if let Some((step, label)) = self.given.other(schema) {
                         button name="step" value=(step) formnovalidate { (label) }
+                    }
+                }
+            }
+            @if !types.is_empty() {
+                section {
+                    h2 { "Send a file instead" }
+                    p.note { "Up to 190 KB on this page. A command from the tool's page sends larger files." }
+                    form.form.try method="post" action=(self.tool.here()) data-call[self.costs == CallCost::Nothing] {
+                        (form::token(self.visitor))
+                        (FormName::new(self.visitor.now()).field())
+                        input type="hidden" name="step" value="call";
+                        (file::view(types))
+                        div.buttons {
+                            @match self.costs {
+                                CallCost::Nothing => button { "Send the file" },
+                                CallCost::Something => button { "See the terms for the file" },
+                                CallCost::Refused(_) => button disabled { "Send the file" },
+                            }
+                        }
                     }
                 }
             }

@@ -43,6 +43,11 @@ impl TriedTool {
         &self.record().input_schema.0
     }
 
+    /// Returns the types of files that it takes in place of its input.
+    pub(super) fn request_types(&self) -> &[String] {
+        &self.record().request_types
+    }
+
     /// Returns whether a call has a price, at least for others.
     pub(super) fn is_paid(&self) -> bool {
         self.record().pricing_mode != PricingMode::FreePublicUtility

@@ -354,7 +354,6 @@ fn answer_headers(headers: &HeaderMap, notes: &mut Notes) {
     }
 }
 
-/// Returns whether a header lists `item` or `*`.
 fn lists(headers: &HeaderMap, name: &HeaderName, item: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|listed| listed.trim().eq_ignore_ascii_case(item) || listed.trim() == "*")
