@@ -52,6 +52,9 @@ pub struct EndpointCommon {
     /// Request headers that it sees beside those that every tool sees. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub request_headers: Vec<String>,
+    /// Whether a call with developer credit is refunded if the tool breaks its streamed answer off. Absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refund_broken_streams: bool,
     /// Granted capabilities.
     pub capabilities: Capabilities,
     /// When it was published.

@@ -128,9 +128,13 @@ pub struct Receipt {
     /// Whether the payment was play money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated: Option<bool>,
-    /// Present if the payment was settled before the run. `resultHash` is absent until the tool has answered.
+    /// Present if the payment was settled before the run, or before the first byte of a streamed answer. `resultHash`
+    /// is absent until the tool has answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<SettleBefore>,
+    /// Present if the answer was streamed. `resultHash` is absent unless all of it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streamed: Option<bool>,
     /// Compact JWS (EdDSA) over the canonical JSON of the other fields.
     pub signature: String,
     /// Further fields.

@@ -75,6 +75,9 @@ pub struct EndpointDraft {
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub request_headers: Vec<String>,
+    /// Whether a call with developer credit is refunded if the tool breaks its streamed answer off.
+    #[serde(default)]
+    pub refund_broken_streams: bool,
     /// Note about this version, for its owner and admins.
     #[serde(default)]
     #[schemars(length(max = 200))]
@@ -156,6 +159,9 @@ pub struct EndpointPatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub request_headers: Option<Vec<String>>,
+    /// Whether a call with developer credit is refunded if the tool breaks its streamed answer off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refund_broken_streams: Option<bool>,
     /// Note about the new version, for its owner and admins.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]

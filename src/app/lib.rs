@@ -182,9 +182,8 @@ impl App {
             pool.ready().await.map_err(StartError::Sandbox)?;
         }
         let room = settings.catalog.room.secrets_bytes();
-        let secrets =
-            Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring, room).await.map_err(StartError::Secrets)?;
-        let secrets = Arc::new(secrets);
+        let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring, room).await;
+        let secrets = Arc::new(secrets.map_err(StartError::Secrets)?);
         let capabilities = capabilities::start(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets), upstreams)?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety_lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone(), keys::first_keys(&secrets)));
@@ -222,13 +221,12 @@ impl App {
         let write_behind = WriteBehind::start(Arc::clone(&store), parts);
         let keys_of = Arc::clone(&secrets);
         let keys = Box::new(move || keys_of.derived("quotes").into_iter().map(QuoteKey::new).collect());
-        let quotes = Arc::new(Quotes::new(keys, settings.money.quote, clock.clone()));
         let shares = CpuShares::new(settings.http.address_cpu_percent);
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             payments: Arc::clone(&payments),
             builders: Arc::clone(&builders),
-            quotes,
+            quotes: Arc::new(Quotes::new(keys, settings.money.quote, clock.clone())),
             runner,
             write_behind: Arc::clone(&write_behind),
             fee: settings.money.fee,
@@ -237,6 +235,8 @@ impl App {
             code: |error| Code::of_call(error).row().name,
             replica: Arc::clone(&replica),
             joins: settings.http.joins,
+            refunds: Arc::clone(&refunds),
+            streams: settings.http.streams,
         });
         let registration = Arc::new(registration_terms(settings.account.registration_price, &base_url));
         let desk = QuoteDesk::new(DeskParts {

@@ -117,9 +117,12 @@ pub enum CallError {
     /// The joined call ended with an error that only its own caller may see.
     #[error("the call that uses payment `{0}` ended without an answer")]
     Joined(PaymentId),
-    /// Nothing was taken.
+    /// Nothing was taken, unless the answer was being streamed.
     #[error("the caller canceled the call")]
     Cancelled,
+    /// A part of a streamed answer waited for so long.
+    #[error("the caller did not read the streamed answer for {} s", .0.as_secs_f32())]
+    StreamUnread(Duration),
     #[error("the store is unavailable")]
     Store(#[from] StoreError),
     /// The host takes no calls, for this reason.

@@ -25,7 +25,28 @@ use super::{
     new_call::NewCall,
     request::{CalledBy, RequestHead},
     run::{HandlerResult, Task},
+    stream::AnswerSink,
 };
+
+/// The payment of a run whose answer can be streamed.
+pub(super) enum Funds {
+    Free,
+    /// Not settled yet.
+    Admitted(Admission),
+    /// Settled, before the run or before the first byte of its answer.
+    Settled(Box<OwedRun>),
+}
+
+impl Funds {
+    /// Returns the payment, and the payer's address, shortened.
+    pub(super) fn payment(&self) -> Option<(PaymentId, Option<String>)> {
+        match self {
+            Self::Free => None,
+            Self::Admitted(admission) => Some((admission.id().clone(), admission.payer())),
+            Self::Settled(owed) => Some((owed.payment().clone(), owed.payer.clone())),
+        }
+    }
+}
 
 pub(super) struct PaidBy<'a> {
     payment: &'a PaymentId,
@@ -38,6 +59,13 @@ pub(super) struct PaidBy<'a> {
 impl<'a> From<&'a Admission> for PaidBy<'a> {
     fn from(admission: &'a Admission) -> Self {
         Self { payment: admission.id(), payer: admission.payer(), admission: Some(admission) }
+    }
+}
+
+impl<'a> PaidBy<'a> {
+    /// Constructs the payment of a call that its caller cannot cancel.
+    pub(super) fn uncancelable(payment: &'a PaymentId, payer: Option<String>) -> Self {
+        Self { payment, payer, admission: None }
     }
 }
 
@@ -60,6 +88,17 @@ pub struct DryRun {
 impl Calls {
     /// Runs the handler, or the host's own code.
     pub(super) async fn run(&self, task: &NewCall, input: input::Parsed, paid: Option<PaidBy<'_>>) -> Result<HandlerResult, CallError> {
+        self.run_with(task, input, paid, None).await
+    }
+
+    /// Runs the handler, which can stream its answer to `stream`.
+    pub(super) async fn run_with(
+        &self,
+        task: &NewCall,
+        input: input::Parsed,
+        paid: Option<PaidBy<'_>>,
+        stream: Option<&Arc<AnswerSink>>,
+    ) -> Result<HandlerResult, CallError> {
         let before = task.turn.total();
         let running = self.parts.runner.run(Task {
             live: &task.live,
@@ -74,6 +113,7 @@ impl Calls {
             payment: paid.as_ref().map(|paid| paid.payment),
             now: task.started,
             progress: task.progress.as_ref(),
+            stream,
             scratch: None,
             charge: &task.charge,
             turn: &task.turn,
@@ -148,6 +188,7 @@ impl Calls {
             payment: None,
             now: self.parts.clock.now(),
             progress: None,
+            stream: None,
             scratch: Some(&scratch),
             charge: &charge,
             turn,

@@ -40,8 +40,6 @@ type EndSender = watch::Sender<Option<SharedResult>>;
 #[derive(Debug, Clone)]
 pub(super) struct JoinableCall {
     pub(super) end: EndSender,
-    /// Whether nobody waits for it any more and it is being stopped. Later requests wait for that and start again.
-    is_abandoned: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -79,7 +77,7 @@ impl InFlight {
     /// Lets others join the call of `payment` until the returned value is dropped.
     pub(super) fn track(&self, payment: &PaymentId) -> TrackedCall<'_> {
         let end = EndSender::new(None);
-        self.calls.lock().insert(payment.clone(), JoinableCall { end: end.clone(), is_abandoned: false });
+        self.calls.lock().insert(payment.clone(), JoinableCall { end: end.clone() });
         TrackedCall { in_flight: self, payment: payment.clone(), end }
     }
 
@@ -114,15 +112,19 @@ impl InFlight {
     ) -> JoinEnd {
         let until = Instant::now() + timeout;
         loop {
-            // Under the lock, so that an abandoned call is not joined.
-            let joined = self.calls.lock().get(payment).map(|call| (call.end.subscribe(), call.is_abandoned));
+            let joined = self.calls.lock().get(payment).map(|call| call.end.subscribe());
             // If a call's task ended without an outcome, the record shows what became of the payment.
-            if let Some((mut joined, is_abandoned)) = joined
+            if let Some(mut joined) = joined
                 && let Ok(ended) = joined.wait_for(Option::is_some).await
             {
-                // The call may have completed after all.
                 return match ended.clone() {
-                    Some(Err(error)) if is_abandoned && matches!(*error, CallError::Cancelled) => JoinEnd::Abandoned,
+                    // It was stopped for its own caller, and its payment was released. A call that was to be stopped
+                    // may have completed after all.
+                    Some(Err(error)) if matches!(*error, CallError::Cancelled) => JoinEnd::Abandoned,
+                    // It was streamed to its own caller.
+                    Some(Ok(ended)) if ended.answer.is_unkept() => {
+                        JoinEnd::failed(CallError::Refused(Refusal::AnswerExpired(payment.clone())))
+                    }
                     Some(ended) => JoinEnd::Shared(ended),
                     None => JoinEnd::failed(CallError::Internal),
                 };
@@ -136,16 +138,12 @@ impl InFlight {
         }
     }
 
-    /// Returns once no joined request waits for the call and none can join it.
+    /// Returns once no joined request waits for the call. One that joins it later starts again if it was canceled.
     pub(super) async fn abandoned(&self, payment: &PaymentId) {
         loop {
-            let end = match self.calls.lock().get_mut(payment) {
+            let end = match self.calls.lock().get(payment) {
                 Some(call) if call.end.receiver_count() > 0 => call.end.clone(),
-                Some(call) => {
-                    call.is_abandoned = true;
-                    return;
-                }
-                None => return,
+                Some(_) | None => return,
             };
             end.closed().await;
         }
@@ -169,6 +167,9 @@ async fn look_up(calls: Arc<Lock<HashMap<PaymentId, JoinableCall>>>, payments: A
             return LookupEnd::RunsHere;
         }
         match payments.ended(&payment).await {
+            Ok(HeldPaymentEnd::Answer(answer)) if answer.is_unkept() => {
+                return failed(CallError::Refused(Refusal::AnswerExpired(payment)));
+            }
             Ok(HeldPaymentEnd::Answer(answer)) => return LookupEnd::Joined(JoinEnd::Shared(Ok(CompletedCall::paid(payment, answer)))),
             Ok(HeldPaymentEnd::Lost) => return failed(CallError::Refused(Refusal::AnswerLost(payment))),
             Ok(HeldPaymentEnd::Without | HeldPaymentEnd::NotKept) => return failed(CallError::Joined(payment)),

@@ -10,6 +10,7 @@
 //! caller who disconnects cannot interrupt a settlement. Nothing is charged before the result has passed its schema.
 //! Nothing is retried: the caller can repeat a call that was not charged.
 
+mod answer_head;
 mod completed;
 mod content;
 mod error;
@@ -30,6 +31,9 @@ mod request;
 mod run;
 mod scheduled;
 mod scheduled_runs;
+mod settled_after;
+mod stream;
+mod streamed;
 #[cfg(test)]
 mod tests;
 mod write_behind;
@@ -51,11 +55,10 @@ use tollhouse_base::{
 };
 use tollhouse_capability::MeteredCharge;
 use tollhouse_catalog::{Catalog, LiveEndpoint};
-use tollhouse_money::SeenPayment;
+use tollhouse_money::{SeenPayment, refund::Refunds};
 use tollhouse_replica::Replica;
 use tollhouse_store::StoreError;
 use tollhouse_telemetry as telemetry;
-use tollhouse_telemetry::{Stage, enter};
 use tollhouse_tool::{Availability, Owner};
 
 use self::{
@@ -64,8 +67,9 @@ use self::{
     in_flight::{InFlight, JoinEnd},
     joins::Waiter,
     new_call::{FailureReason, NewCall},
-    run::{HandlerResult, SandboxCounts},
+    run::SandboxCounts,
     scheduled_runs::ScheduledRuns,
+    stream::StreamPlaces,
 };
 pub use self::{
     completed::{CompletedCall, RunningCall},
@@ -89,6 +93,7 @@ pub use self::{
             seller::{SellerError, SellerQuote},
         },
     },
+    stream::{StreamSender, StreamSettings, StreamedAnswer, StreamedChunks},
     write_behind::{WriteBehind, WriteBehindParts},
 };
 pub use tollhouse_money::{
@@ -105,6 +110,8 @@ pub struct Calls {
     /// Calls, scheduled runs and dry runs in flight.
     running: TaskTracker,
     scheduled: ScheduledRuns,
+    /// The places of answers that are being streamed.
+    streams: StreamPlaces,
 }
 
 pub struct CallParts {
@@ -124,12 +131,16 @@ pub struct CallParts {
     pub replica: Arc<Replica>,
     /// Limits on requests that wait for running calls of their payments.
     pub joins: JoinLimits,
+    /// Refunds streams that their tools have broken off.
+    pub refunds: Arc<Refunds>,
+    /// Limits on streamed answers.
+    pub streams: StreamSettings,
 }
 
 impl Calls {
     pub fn new(parts: CallParts) -> Arc<Self> {
-        let in_flight = InFlight::new(parts.joins);
-        Arc::new(Self { parts, in_flight, running: TaskTracker::new(), scheduled: ScheduledRuns::new() })
+        let (in_flight, streams) = (InFlight::new(parts.joins), StreamPlaces::new(&parts.streams));
+        Arc::new(Self { parts, in_flight, running: TaskTracker::new(), scheduled: ScheduledRuns::new(), streams })
     }
 
     pub fn tally(&self) -> &SandboxCounts {
@@ -253,7 +264,7 @@ impl Calls {
                 Some(ended) => return ended,
             },
         };
-        let Call { live, by, entry_method, input, offered, head, from, progress, .. } = call;
+        let Call { live, by, entry_method, input, offered, head, from, progress, stream, .. } = call;
         // Before a payment is admitted, so that a waiting or refused call holds nothing.
         let turn = self.parts.shares.turn(from, live.usual_cost.get()).await;
         let turn = turn.map_err(|over| CallError::from(over).before_lookup(&offered))?;
@@ -266,6 +277,7 @@ impl Calls {
             head,
             from,
             progress,
+            stream,
             cancel,
             started: self.parts.clock.now(),
             clock_start: Instant::now(),
@@ -328,77 +340,6 @@ impl Calls {
         task.note_payment(admission.id());
         let tracked = self.in_flight.track(admission.id());
         tracked.end(self.paid(task, parsed, hash, admission).await.map_err(Arc::new))
-    }
-
-    async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<CompletedCall, CallError> {
-        task.input_bytes = input.bytes();
-        let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error))?;
-        self.end_free(&task, hash, ran).await
-    }
-
-    /// Ends a call that nobody pays for.
-    async fn end_free(&self, task: &NewCall, hash: String, ran: HandlerResult) -> Result<CompletedCall, CallError> {
-        enter(Stage::Commit);
-        let closing = self.closing(task, hash, Some(&ran));
-        let answer = CompletedCall::of(ran, &closing.receipt);
-        if answer.success {
-            self.parts.write_behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(task, error))?;
-            self.record(task, None, Charge::No);
-        } else {
-            self.record_failed_call(task, FailureReason::answered());
-        }
-        Ok(answer)
-    }
-
-    async fn paid(
-        &self,
-        mut task: NewCall,
-        parsed: input::Parsed,
-        hash: String,
-        mut admission: Admission,
-    ) -> Result<CompletedCall, CallError> {
-        let payment = admission.id().clone();
-        (task.payment, task.input_bytes) = (admission.kind(), parsed.bytes());
-        let checked = match parsed.check() {
-            Ok(checked) => checked,
-            Err(error) => {
-                admission.unused().await;
-                return Err(error);
-            }
-        };
-        if task.quoted.terms.is_upfront() || (admission.has_moved() && !task.quoted.terms.metered) {
-            return Box::pin(self.paid_before(task, checked, hash, admission)).await;
-        }
-        let ran = match self.run(&task, checked, Some((&admission).into())).await {
-            Ok(ran) if ran.success => ran,
-            // Not charged, because the tool failed or reported a failure.
-            other => {
-                enter(Stage::Commit);
-                end_unused(admission, other.as_ref().err()).await;
-                let ran = other.inspect_err(|error| self.failed(&task, error))?;
-                self.record_failed_call(&task, FailureReason::answered());
-                let closing = self.closing(&task, hash, Some(&ran));
-                return Ok(CompletedCall::of(ran, &closing.receipt));
-            }
-        };
-        if task.price().is_zero() {
-            // The tool set a price of zero, so the offered payment is not used.
-            admission.unused().await;
-            task.payment = receipt::PaymentKind::Free;
-            return self.end_free(&task, hash, ran).await;
-        }
-        admission.charge(task.price());
-        let closing = self.closing(&task, hash, Some(&ran));
-        let answer = Arc::unwrap_or_clone(CompletedCall::of(ran, &closing.receipt).answer);
-        let settled = self.parts.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-        let answer = settled.map_err(|error| self.record_unsettled(&task, error))?;
-        self.record(&task, None, Charge::Yes);
-        Ok(CompletedCall::paid(payment, answer))
-    }
-
-    /// Builds the data of the call's last commit, or of a settlement before the run.
-    fn closing(&self, task: &NewCall, request_hash: String, ran: Option<&HandlerResult>) -> ReceiptContext {
-        task.closing(request_hash, ran, self.parts.clock.now(), self.parts.fee)
     }
 
     /// Returns the error for an unpaid request of something that has a price under `terms`.
@@ -465,11 +406,6 @@ impl Calls {
     fn record(&self, task: &NewCall, reason: Option<FailureReason>, charged: Charge) {
         self.parts.write_behind.ended(&task.live.endpoint.id, task.record(reason, charged, self.parts.clock.now()));
     }
-}
-
-/// Ends an admission that is not charged: as failed if the handler ran, so that nobody pays for its work.
-async fn end_unused(admission: Admission, error: Option<&CallError>) {
-    if error.is_none_or(CallError::is_of_a_run) { admission.fail().await } else { admission.unused().await }
 }
 
 /// Returns the name of a call's outcome in metrics.

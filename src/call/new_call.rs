@@ -18,13 +18,14 @@ use tollhouse_base::{
 use tollhouse_capability::MeteredCharge;
 use tollhouse_catalog::{LiveEndpoint, SPECIFIER};
 use tollhouse_money::{EntryMethod, PaymentId, QuotedTerms, ReceiptContext, receipt, sale::FeeBps};
-use tollhouse_tool::{MicroUsd, SettleTime};
+use tollhouse_tool::{EndpointCode, MicroUsd, SettleTime};
 
 use super::{
     error::{CallError, ERROR_STATUS},
     history::{CallOutcome, CallRecord, Charge},
     request::{CalledBy, Progress, RequestHead},
     run::{HandlerResult, RunUsage},
+    stream::StreamSender,
     write_behind::Failed,
 };
 
@@ -38,6 +39,8 @@ pub(super) struct NewCall {
     pub(super) head: RequestHead,
     pub(super) from: IpAddr,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
+    /// Receives a streamed answer, if the caller takes one.
+    pub(super) stream: Option<StreamSender>,
     pub(super) cancel: CancellationToken,
     pub(super) started: Timestamp,
     /// The start on the monotonic clock, for measuring the duration.
@@ -63,6 +66,11 @@ impl NewCall {
         if let Some(progress) = &self.progress {
             _ = progress.try_send(Progress::Admitted(payment.clone()));
         }
+    }
+
+    /// Takes the receiver of a streamed answer, if the tool can stream.
+    pub(super) fn take_stream(&mut self) -> Option<StreamSender> {
+        self.stream.take().filter(|_| matches!(self.live.runs, EndpointCode::Js))
     }
 
     /// Returns the maximum price for the caller, which is required before the call runs.
@@ -99,6 +107,7 @@ impl NewCall {
             resource_url: self.quoted.terms.resource(self.entry_method).into_owned(),
             request_hash,
             result_hash: ran.map(|ran| ran.result_hash.clone()).unwrap_or_default(),
+            streamed: false,
             settle: if ran.is_some() { SettleTime::After } else { SettleTime::Before },
             started_at: self.started,
             issued_at: at,

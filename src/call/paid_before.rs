@@ -17,12 +17,13 @@ use tollhouse_telemetry::{Stage, enter};
 use super::{
     Calls,
     completed::{CompletedCall, SharedResult},
-    end_unused,
     error::{CallError, PaidCause, PaidFailure},
-    execute::PaidBy,
+    execute::{Funds, PaidBy},
     history::Charge,
     input,
     new_call::{FailureReason, NewCall},
+    run::HandlerResult,
+    settled_after::end_unused,
     write_behind::Failed,
 };
 
@@ -89,13 +90,27 @@ impl Calls {
             task.receipt = receipt;
         }
         (task.payment, task.input_bytes) = (owed.kind, input.bytes());
-        let charged = if owed.is_first { Charge::Yes } else { Charge::No };
         if self.parts.replica.is_fenced() {
             // Another host may be running it by now.
             let away = StoreError::Away("the host has lost its lease".to_owned());
-            return Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(away.into())), owed.fail(false).await));
+            return Err(self.unanswered(&task, charge_of(&owed), PaidCause::Error(Box::new(away.into())), owed.fail(false).await));
         }
-        let ran = match self.run(&task, input, Some((&owed).into())).await {
+        if let Some(caller) = task.take_stream() {
+            return Box::pin(self.streamed(task, input, String::new(), Funds::Settled(Box::new(owed)), caller)).await;
+        }
+        let ran = self.run(&task, input, Some((&owed).into())).await;
+        self.end_owed(&task, owed, ran).await
+    }
+
+    /// Ends a run that was charged before.
+    pub(super) async fn end_owed(
+        &self,
+        task: &NewCall,
+        owed: OwedRun,
+        ran: Result<HandlerResult, CallError>,
+    ) -> Result<CompletedCall, CallError> {
+        let charged = charge_of(&owed);
+        let ran = match ran {
             Ok(ran) if ran.success => ran,
             other => {
                 enter(Stage::Commit);
@@ -103,7 +118,7 @@ impl Calls {
                     Ok(ran) => (true, PaidCause::Answered(ran.into_answer(String::new()))),
                     Err(error) => (error.is_of_a_run(), PaidCause::Error(Box::new(error))),
                 };
-                return Err(self.unanswered(&task, charged, cause, owed.fail(ran).await));
+                return Err(self.unanswered(task, charged, cause, owed.fail(ran).await));
             }
         };
         let payment = owed.payment().clone();
@@ -117,15 +132,15 @@ impl Calls {
         };
         match owed.deliver(ran.into_answer(String::new()), &delivery).await {
             Ok(answer) => {
-                self.record(&task, None, charged);
+                self.record(task, None, charged);
                 Ok(CompletedCall::paid(payment, answer))
             }
-            Err((error, reported)) => Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(error.into())), reported)),
+            Err((error, reported)) => Err(self.unanswered(task, charged, PaidCause::Error(Box::new(error.into())), reported)),
         }
     }
 
     /// Records that a charged call has no answer.
-    fn unanswered(&self, task: &NewCall, charged: Charge, cause: PaidCause, unanswered: Unanswered) -> CallError {
+    pub(super) fn unanswered(&self, task: &NewCall, charged: Charge, cause: PaidCause, unanswered: Unanswered) -> CallError {
         let reason = match &cause {
             PaidCause::Answered(_) => FailureReason::answered(),
             PaidCause::Error(error) => self.reason(error),
@@ -135,4 +150,9 @@ impl Calls {
         self.parts.write_behind.failed(failed);
         CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: Some(cause) }))
     }
+}
+
+/// Returns whether a run is the one that its payment was charged for.
+fn charge_of(owed: &OwedRun) -> Charge {
+    if owed.is_first { Charge::Yes } else { Charge::No }
 }

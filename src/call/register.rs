@@ -166,6 +166,7 @@ impl Calls {
             resource_url: terms.resource_url.clone(),
             request_hash,
             result_hash: receipt::json_hash(&body),
+            streamed: false,
             settle: SettleTime::After,
             started_at: now,
             issued_at: now,

@@ -10,7 +10,7 @@ use tollhouse_capability::ProgressUpdate;
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_money::{EntryMethod, OfferedPayment};
 
-use super::input::Input;
+use super::{input::Input, stream::StreamSender};
 
 /// The headers that a handler sees.
 static SHOWN: [HeaderName; 6] =
@@ -31,6 +31,9 @@ pub struct Call {
     pub from: IpAddr,
     /// Receives progress, for callers who stream.
     pub progress: Option<mpsc::Sender<Progress>>,
+    /// Receives a streamed answer when its first bytes are there, for callers who take one. Dropped with the end of the
+    /// call.
+    pub stream: Option<StreamSender>,
 }
 
 /// The fields of `req` except for the body and the caller. It never contains credentials, payments or addresses.

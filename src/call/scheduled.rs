@@ -132,6 +132,7 @@ impl Calls {
             payment: None,
             now,
             progress: None,
+            stream: None,
             scratch: None,
             charge: &charge,
             turn: &turn,

@@ -44,6 +44,8 @@ const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const QUOTE: Duration = Duration::from_secs(60);
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const LIMITS: JoinLimits = JoinLimits { of_payment: 16, of_address: Some(64) };
+const STREAMS: StreamSettings =
+    StreamSettings { places: 4, of_address: None, kept: 1 << 10, stall: Duration::from_millis(50), heartbeat: Duration::from_secs(15) };
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
 /// The outcome of settlements.
@@ -232,6 +234,8 @@ impl Fixture {
             },
             replica,
             joins: LIMITS,
+            refunds: Arc::new(Refunds::new(Arc::clone(&any), clock.clone(), Arc::clone(&events), Arc::clone(&sales))),
+            streams: STREAMS,
         });
         let receipts = Receipts::new(Arc::clone(&write_behind), free, any, signer);
         let owner = Owner::Builder(BuilderId::generate());
@@ -283,6 +287,7 @@ impl Fixture {
             head: head(),
             from: FROM,
             progress: None,
+            stream: None,
         }
     }
 

@@ -61,7 +61,7 @@ pub use self::{
     metered_charge::MeteredCharge,
     object_sample::sample_files,
     progress::ProgressUpdate,
-    redact::Redactor,
+    redact::{PieceRedactor, Redactor},
 };
 use crate::{
     guard::RecordedAnswers,

@@ -9,6 +9,7 @@
 //! error, never the text itself.
 
 mod escapes;
+mod pieces;
 mod tokens;
 
 use std::{
@@ -25,6 +26,7 @@ use base64::{
 };
 use bytes::Bytes;
 
+pub use self::pieces::PieceRedactor;
 use self::{
     escapes::{origins, unescape},
     tokens::{MalformedJson, Token, Tokens, in_number},

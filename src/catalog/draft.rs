@@ -84,6 +84,9 @@ pub struct Draft {
     /// Request headers that it sees, beside those that every tool sees. Default: none.
     #[serde(default)]
     pub request_headers: Vec<String>,
+    /// Whether a call with developer credit is refunded if the tool breaks its streamed answer off. Default: no.
+    #[serde(default)]
+    pub refund_broken_streams: bool,
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about this version for its owner and admins. Default: none.
     #[serde(default)]

@@ -175,6 +175,7 @@ impl Catalog {
             schedules: draft.schedules.clone().or_else(|| existing.map(|existing| existing.schedules.clone())).unwrap_or_default(),
             request_types: draft.request_types.clone(),
             request_headers: draft.request_headers.clone(),
+            refund_broken_streams: draft.refund_broken_streams,
             content_safety: None,
             review: existing.map_or_else(Review::default, |existing| existing.review.clone()),
             decided_on: None,

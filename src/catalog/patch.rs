@@ -44,6 +44,7 @@ pub struct Patch {
     pub request_types: Option<Vec<String>>,
     /// Header names that replace the previous ones.
     pub request_headers: Option<Vec<String>>,
+    pub refund_broken_streams: Option<bool>,
     /// Attestation of a builder for a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about the new version. Empty removes it.
@@ -93,6 +94,7 @@ impl Patch {
             ("schedules", self.schedules.is_some()),
             ("requestTypes", self.request_types.is_some()),
             ("requestHeaders", self.request_headers.is_some()),
+            ("refundBrokenStreams", self.refund_broken_streams.is_some()),
             ("safetyAttestation", self.safety_attestation.is_some()),
             ("note", self.note.is_some()),
         ];
@@ -115,6 +117,7 @@ impl Patch {
         set(&mut endpoint.schedules, self.schedules.as_ref());
         set(&mut endpoint.request_types, self.request_types.as_ref());
         set(&mut endpoint.request_headers, self.request_headers.as_ref());
+        set(&mut endpoint.refund_broken_streams, self.refund_broken_streams.as_ref());
         if let Some(changed) = &self.limits {
             endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
         }

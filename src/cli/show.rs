@@ -118,6 +118,7 @@ fn details(endpoint: &EndpointView) -> String {
     facts.add("time limit", optional(public.and_then(|public| public.limits).map(|limits| format!("{} ms", limits.wall_ms))));
     facts.add("bodies", common.request_types.join(" "));
     facts.add("headers", common.request_headers.join(" "));
+    facts.add("broken streams", if common.refund_broken_streams { "refunded to credits" } else { "" });
     facts.add("tags", common.tags.join(" "));
     if let Some(usage) = public.and_then(|public| public.usage.as_ref()) {
         facts.add("calls 30 d", usage.calls30d.to_string());

@@ -9,7 +9,7 @@ use std::{
 use ipnet::IpNet;
 use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
-use tollhouse_call::JoinLimits;
+use tollhouse_call::{JoinLimits, StreamSettings};
 use tollhouse_money::FailedRuns;
 
 use super::{error::SettingsError, layered::flags};
@@ -39,6 +39,12 @@ const ADDRESS_FOLLOWERS: usize = 64;
 /// Default limits on requests that wait for running calls: for the run of one payment, and of one address.
 const PAYMENT_JOINS: usize = 16;
 const ADDRESS_JOINS: usize = 64;
+
+/// Default limit on answers that are being streamed to one address.
+const ADDRESS_STREAMS: usize = 64;
+
+/// Default size up to which a streamed answer is kept for its payment, in bytes.
+const STREAM_KEPT_BYTES: usize = 256 << 10;
 
 /// Default limit on bytes of request bodies in memory. One address may use a quarter of it.
 const BODY_BYTES_HELD: usize = 128 << 20;
@@ -88,6 +94,14 @@ pub struct HttpFlags {
     pub payment_joins: Option<usize> = "TOLLHOUSE_PAYMENT_JOINS",
     /// Requests from one address that wait for running calls; 0 means no limit [default: 64, and none when listening on loopback]
     pub address_joins: Option<usize> = "TOLLHOUSE_ADDRESS_JOINS",
+    /// Answers that are being streamed to one address; 0 means no limit [default: 64, and none when listening on loopback]
+    pub address_streams: Option<usize> = "TOLLHOUSE_ADDRESS_STREAMS",
+    /// Size up to which a streamed answer is kept for its payment, in bytes [default: 262144]
+    pub stream_kept_bytes: Option<usize> = "TOLLHOUSE_STREAM_KEPT_BYTES",
+    /// Time after which a streamed answer that its caller does not read ends, in ms [default: 30000]
+    pub stream_stall_ms: Option<u64> = "TOLLHOUSE_STREAM_STALL_MS",
+    /// Time between comments in a silent stream of a tool's events, in ms [default: 15000]
+    pub stream_heartbeat_ms: Option<u64> = "TOLLHOUSE_STREAM_HEARTBEAT_MS",
     /// Concurrent connections; further ones get 503 or are closed; 0 means no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
     pub connections: Option<usize> = "TOLLHOUSE_CONNECTIONS",
     /// Concurrent connections from one client address; 0 means no limit [default: 256, and none when listening on loopback]
@@ -152,6 +166,8 @@ pub struct HttpSettings {
     pub asking: usize,
     /// Limits on requests that wait for running calls of their payments.
     pub joins: JoinLimits,
+    /// Limits on streamed answers. The number of all of them follows from that of the worker processes.
+    pub streams: StreamSettings,
     /// Limits on connections, bodies and responses.
     pub intake: IntakeSettings,
     /// Trusted proxies.
@@ -252,6 +268,13 @@ impl HttpFlags {
             joins: JoinLimits {
                 of_payment: self.payment_joins.unwrap_or(PAYMENT_JOINS).max(1),
                 of_address: some(self.address_joins.unwrap_or(if one_address { 0 } else { ADDRESS_JOINS })),
+            },
+            streams: StreamSettings {
+                places: 1,
+                of_address: some(self.address_streams.unwrap_or(if one_address { 0 } else { ADDRESS_STREAMS })),
+                kept: self.stream_kept_bytes.unwrap_or(STREAM_KEPT_BYTES),
+                stall: Duration::from_millis(self.stream_stall_ms.unwrap_or(30_000).max(1)),
+                heartbeat: Duration::from_millis(self.stream_heartbeat_ms.unwrap_or(15_000).max(1)),
             },
             intake: self.intake(one_address),
             proxies,

@@ -45,6 +45,9 @@ pub use self::{
     telemetry::{MetricsReaders, TelemetryFlags, TelemetrySettings},
 };
 
+/// The part of all worker processes that can stream their answers.
+const STREAM_PART: usize = 4;
+
 /// The settings file, read if it exists.
 pub const FILE: &str = "tollhouse.toml";
 
@@ -155,6 +158,9 @@ impl Flags {
         let telemetry = self.telemetry.resolve(listen.ip(), base_url.as_deref())?;
         let home = home_of(&host, self.secret)?;
         home.secrets.check()?;
+        let (sandbox, mut http) = (self.sandbox.resolve()?, self.http.resolve(listen.ip())?);
+        // Each stream keeps a worker.
+        http.streams.places = (sandbox.pool.max_processes / STREAM_PART).max(1);
         Ok(Settings {
             listen,
             home,
@@ -165,8 +171,8 @@ impl Flags {
             account: self.account.resolve()?,
             money: self.money.resolve(listen, one_address)?,
             mcp: self.mcp.resolve(listen, one_address)?,
-            sandbox: self.sandbox.resolve()?,
-            http: self.http.resolve(listen.ip())?,
+            sandbox,
+            http,
             catalog: self.catalog.resolve()?,
             retention: self.retention.resolve(),
             telemetry,

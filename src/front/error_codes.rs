@@ -101,7 +101,7 @@ codes! {
         "Send the request that the payment was made for, or sign a new payment";
     PaymentInProgress "payment_in_progress" CONFLICT Caller No "Another request is using this payment"
         "Check GET /ai/payments/{paymentId} for the result. Do not pay again before that";
-    AnswerExpired "answer_expired" GONE Caller Yes "The call was charged, and its stored answer has expired"
+    AnswerExpired "answer_expired" GONE Caller Yes "The call was charged, and its answer is not stored, or no longer"
         "Answers are stored for 24 hours, and the receipt stays valid. This `Idempotency-Key` does not run the tool again, so send a new key for another call";
     AnswerOwed "answer_owed" CONFLICT Tool Yes "The call was charged before its run, and the tool does not accept calls now"
         "Retry with the same payment once the tool accepts calls. It then runs without another charge";

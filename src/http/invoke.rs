@@ -51,7 +51,18 @@ async fn invoke(State(http): State<Http>, ConnectInfo(peer): ConnectInfo<SocketA
         }
     };
     let head = tools::request_head(&http, &live.endpoint, ("POST", &parts.uri), vec![], &parts.headers);
-    let call = Call { live, by, entry_method: EntryMethod::Post, input, offered, quote, head, from: network(peer.ip()), progress: None };
+    let call = Call {
+        live,
+        by,
+        entry_method: EntryMethod::Post,
+        input,
+        offered,
+        quote,
+        head,
+        from: network(peer.ip()),
+        progress: None,
+        stream: None,
+    };
     // A call may wait for long.
     drop(parts);
     if streamed {

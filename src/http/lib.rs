@@ -4,6 +4,7 @@
 
 mod account;
 mod admin;
+mod answer_stream;
 mod audit;
 mod audit_subject;
 mod auth;

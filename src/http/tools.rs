@@ -23,7 +23,7 @@ use tollhouse_money::{EntryMethod, OfferedPayment};
 use tollhouse_protocol::limits::Limits;
 use tollhouse_tool::{CatalogForm, Endpoint, has_reserved_key};
 
-use crate::{Answer, Http, ResponseKind, Route, Services, codes, html_402, open, reply, stream};
+use crate::{Answer, Http, ResponseKind, Route, Services, answer_stream, codes, html_402, open, reply, stream};
 
 /// Headers for payments and quotes.
 pub(super) const OF_PAYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit", "X-Quote-Id"];
@@ -118,14 +118,14 @@ async fn called(http: Http, slug: String, peer: SocketAddr, request: Request) ->
     };
     let method = method(&parts);
     let head = request_head(&http, &live.endpoint, (method, &parts.uri), query, &parts.headers);
-    let call = Call { live, by, entry_method: option, input, offered, quote, head, from: network(peer.ip()), progress: None };
+    let call = Call { live, by, entry_method: option, input, offered, quote, head, from: network(peer.ip()), progress: None, stream: None };
     let streamed = sse::requested(&parts.headers);
     // A call may wait for long.
     drop(parts);
     if streamed {
         return Ok(stream::events(http, call));
     }
-    Ok(reply::without_body(&http.calls.perform(call).await?))
+    answer_stream::perform(&http, call).await
 }
 
 fn method(parts: &Parts) -> &'static str {

@@ -206,6 +206,7 @@ async fn admit(
         head,
         from: network(address),
         progress: None,
+        stream: None,
     };
     Ok((AdmittedAs::Call(Box::new(call)), dialect))
 }

@@ -137,7 +137,9 @@ impl ReceiptFinisher {
             rows.append(registrant.stored());
         }
         let mut events = vec![settled(&self.events, &closing, settlement)];
-        if closing.receipt.settle.is_after() {
+        // A stream that was broken off did not succeed.
+        let is_broken = closing.receipt.streamed && closing.receipt.result_hash.is_empty();
+        if closing.receipt.settle.is_after() && !is_broken {
             events.insert(0, call_succeeded(&self.events, &closing));
         }
         events.iter().for_each(|event| _ = rows.append(Events::stored(&closing.owner, event)));

@@ -40,7 +40,7 @@ pub enum Refusal {
     InProgress(PaymentId),
     #[error("payment `{0}` was charged, and its answer is lost")]
     AnswerLost(PaymentId),
-    #[error("payment `{0}` was charged, and its stored answer has expired")]
+    #[error("payment `{0}` was charged, and its answer is not stored, or no longer")]
     AnswerExpired(PaymentId),
     /// It was settled before the run, and no run has produced an answer.
     #[error("payment `{payment}` was charged before the run, and {}", if *is_refunded { "was refunded" } else { "has no runs left" })]

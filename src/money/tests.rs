@@ -30,6 +30,7 @@ mod retention;
 mod routes;
 mod sales;
 mod simulated;
+mod streamed;
 mod unpaid;
 mod unresolved;
 mod upfront;
@@ -235,6 +236,7 @@ fn draft() -> Vec<u8> {
         resource_url: terms().resource_url,
         request_hash: REQUEST.to_owned(),
         result_hash: receipt::bytes_hash(ANSWER),
+        streamed: false,
         settle: SettleTime::After,
         started_at: NOW,
         issued_at: NOW,

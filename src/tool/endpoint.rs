@@ -85,6 +85,9 @@ pub struct Endpoint {
     /// Request headers that it sees in addition to those that every tool sees.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub request_headers: Vec<String>,
+    /// Whether a call with developer credit is refunded if the tool breaks its streamed answer off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refund_broken_streams: bool,
     /// Result of the content scan. `None` if nothing was scanned.
     pub content_safety: Option<ContentSafety>,
     /// Pending reviews and past decisions of admins.

@@ -85,6 +85,9 @@ impl Endpoint {
         if !self.request_headers.is_empty() {
             record["requestHeaders"] = json!(self.request_headers);
         }
+        if self.refund_broken_streams {
+            record["refundBrokenStreams"] = json!(true);
+        }
         if let (CatalogForm::Newer, Some(fields)) = (form, record.as_object_mut()) {
             fields.extend(self.newer_fields());
         }

@@ -38,6 +38,7 @@ fields! {
     "schedules" schedules |endpoint| json!(endpoint.schedules);
     "requestTypes" request_types |endpoint| json!(endpoint.request_types);
     "requestHeaders" request_headers |endpoint| json!(endpoint.request_headers);
+    "refundBrokenStreams" refund_broken_streams |endpoint| json!(endpoint.refund_broken_streams);
 }
 
 /// The reviewed fields that the content scan reads, in addition to the handler.

@@ -11,6 +11,7 @@
     reason = "a test may panic, and prints its seed"
 )]
 
+mod answer_streams;
 mod any_host;
 mod approvals;
 mod attacks;

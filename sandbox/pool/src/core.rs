@@ -9,6 +9,7 @@ use tollhouse_protocol::{JailReport, Tier};
 use crate::{
     background::Background,
     breaker::BreakerRules,
+    code_cache::CodeCache,
     config::PoolConfig,
     error::PoolError,
     flow::FlowControl,

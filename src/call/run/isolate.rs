@@ -27,17 +27,12 @@ use super::{
     sandbox_counts::RunGuard,
     sandboxed::{CallListener, OwnedJob, SandboxedRun},
 };
-use crate::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, is_json_type};
-
-/// Response headers that a handler may set. Others are dropped, because they speak for the host.
-const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
-
-/// Maximum size of these headers' names and values together, in bytes. Many clients and proxies read at most twice as
-/// much for all headers.
-const REPLY_HEADER_BYTES: usize = 8 << 10;
-
-/// Default media type of an answer in bytes.
-const BYTES: &str = "application/octet-stream";
+use crate::{
+    CallError, CalledBy, Progress, RequestHead,
+    answer_head::{BYTES, check_status, checked_headers},
+    bodiless, content_type, is_json_type,
+    stream::AnswerSink,
+};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -96,6 +91,9 @@ pub(super) async fn run(
     }
     let raw = task.input.raw.as_ref();
     ops = ops.with_body(raw.and_then(|raw| raw.content.clone()));
+    if let Some(stream) = task.stream {
+        ops = ops.with_answer_stream(Arc::<AnswerSink>::clone(stream));
+    }
     let mut limits = endpoint.limits;
     match task.progress.cloned() {
         // A slow reader misses messages.
@@ -118,12 +116,12 @@ pub(super) async fn run(
             call: task.call.to_string(),
             work: task.work,
             announced,
-            streams: false,
             head: head(&task)?,
             body: if raw.is_some() { Bytes::new() } else { task.input.text.clone() },
             body_bytes: raw.map(|raw| raw.bytes),
             env,
             now_ms: task.now.0,
+            streams: task.stream.is_some(),
             limits,
         },
     };
@@ -143,6 +141,11 @@ pub(super) async fn run(
     let ran = ran?;
     _ = task.elapsed.set(RunUsage { spent: ran.spent, cold: ran.cold });
     match ran.outcome {
+        // A secret can begin where the last chunk ended, so its end is still held back.
+        Outcome::Returned(ToolReply { body: ReplyBody::Streamed, .. }) => {
+            let stream = task.stream.ok_or(CallError::Internal)?;
+            if stream.end(listener.rest()).await { Ok(HandlerResult::nothing()) } else { Err(CallError::Cancelled) }
+        }
         // Nobody gets its result.
         Outcome::Returned(_) if task.work == Work::Scheduled => Ok(HandlerResult::nothing()),
         Outcome::Returned(reply) => {
@@ -231,6 +234,7 @@ fn redacted(reply: ToolReply, redactor: &Redactor) -> Result<(bool, ToolReply), 
             Err(_) => return Err(PortabilityIssue::parse(&body).err().unwrap_or(PortabilityIssue::NotJson)),
         },
         ReplyBody::Raw(body) => (false, ReplyBody::Raw(redactor.redact_bytes(&body).unwrap_or(body))),
+        // Redacted as it came.
         ReplyBody::Streamed => (false, ReplyBody::Streamed),
     };
     Ok((has_changed, ToolReply { status: reply.status, headers, body }))
@@ -240,24 +244,12 @@ fn redacted(reply: ToolReply, redactor: &Redactor) -> Result<(bool, ToolReply), 
 async fn answer(reply: ToolReply, live: &LiveEndpoint) -> Result<HandlerResult, CallError> {
     let limits = &live.endpoint.limits;
     let ToolReply { status, headers, body } = reply;
-    if !(200..600).contains(&status) || matches!(status, 401 | 402 | 407) {
-        return Err(CallError::Misbehaved(format!("a handler cannot answer with status {status}")));
-    }
+    check_status(status)?;
     let bytes = body.bytes().len();
     if bytes as u64 > limits.output_bytes {
         return Err(CallError::Stopped(StopReason::OutputSize { limit_bytes: limits.output_bytes }));
     }
-    let mut headers = reply_headers(headers);
-    if (300..400).contains(&status) && headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("location")) {
-        return Err(CallError::Misbehaved(redirect_message(status)));
-    }
-    let header_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if header_bytes > REPLY_HEADER_BYTES {
-        let largest = headers.iter().max_by_key(|(_, value)| value.len()).map_or("", |(name, _)| name);
-        let reason =
-            format!("the headers of an answer have {header_bytes} bytes, most of them in `{largest}`; the limit is {REPLY_HEADER_BYTES}");
-        return Err(CallError::Misbehaved(reason));
-    }
+    let mut headers = checked_headers(status, headers)?;
     let read = || match body {
         ReplyBody::Raw(_) if bodiless(status) => HandlerResult::check(live, status, headers, Bytes::new(), None),
         ReplyBody::Raw(body) => {
@@ -270,8 +262,6 @@ async fn answer(reply: ToolReply, live: &LiveEndpoint) -> Result<HandlerResult, 
             }
             HandlerResult::check(live, status, headers, body, None)
         }
-        // No call is started as one that takes a stream.
-        ReplyBody::Streamed => Err(CallError::Internal),
         ReplyBody::Json(body) => {
             let value = PortabilityIssue::parse(&body).map_err(CallError::Unreadable)?;
             if depth(&value) as u64 > limits.output_depth {
@@ -279,34 +269,8 @@ async fn answer(reply: ToolReply, live: &LiveEndpoint) -> Result<HandlerResult, 
             }
             HandlerResult::check(live, status, headers, body, Some(&value))
         }
+        // Its caller gets the bytes from the stream.
+        ReplyBody::Streamed => Ok(HandlerResult::nothing()),
     };
     run_blocking(bytes, read).await
-}
-
-/// Explains why a redirect is rejected: clients would send the caller's credit, key or signed payment to its target.
-fn redirect_message(status: u16) -> String {
-    format!(
-        "a handler cannot answer with status {status} and `location`: clients would send the caller's credentials to that address; \
-         fetch it in the handler, or name it in a body with status 200"
-    )
-}
-
-/// Returns the headers of an answer. Values of the same name are joined, as HTTP allows. Of several content types, only the
-/// last one counts.
-fn reply_headers(given: Vec<(String, String)>) -> Vec<(String, String)> {
-    let mut headers: Vec<(String, String)> = vec![];
-    for (name, value) in given.into_iter().filter(|(name, value)| may_set(name, value)) {
-        match headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
-            Some((_, held)) if name.eq_ignore_ascii_case("content-type") => *held = value,
-            Some((_, held)) => *held = format!("{held}, {value}"),
-            None => headers.push((name, value)),
-        }
-    }
-    headers
-}
-
-/// Returns whether a handler may set the header, and HTTP allows its value.
-fn may_set(name: &str, value: &str) -> bool {
-    REPLY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known))
-        && !value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
 }

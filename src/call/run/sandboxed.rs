@@ -11,14 +11,15 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio_util::task::TaskTracker;
 use tollhouse_base::{cpu_share::TurnMeter, lock::Lock, offload::for_same_client};
-use tollhouse_capability::{MeteredCharge, Ops};
+use tollhouse_capability::{MeteredCharge, Ops, PieceRedactor};
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_pool::{BackgroundEnd, CompletedRun, Job, OpHost, Pool, PoolError};
 use tollhouse_protocol::{Isolation, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, ProgressMessage, Spent, Start};
@@ -44,11 +45,37 @@ pub(super) struct CallListener {
     cold: AtomicBool,
     /// The answer of a run that goes on.
     answer: Lock<Option<CompletedRun>>,
+    /// Hides secrets in a streamed answer.
+    pieces: Lock<PieceRedactor>,
 }
 
 impl CallListener {
     pub(super) fn new(ops: Arc<Ops>, acceptance: Option<Acceptance>, turn: TurnMeter, charge: Arc<MeteredCharge>) -> Arc<Self> {
-        Arc::new(Self { ops, acceptance, turn, charge, cold: AtomicBool::new(false), answer: Lock::default() })
+        let (cold, answer, pieces) = (AtomicBool::new(false), Lock::default(), Lock::default());
+        Arc::new(Self { ops, acceptance, turn, charge, cold, answer, pieces })
+    }
+
+    /// Removes the values of the call's secrets from the parts of a streamed answer.
+    fn redacted(&self, request: OpRequest) -> OpRequest {
+        let started = Instant::now();
+        let request = match request {
+            OpRequest::StreamOpen { status, headers, first } => {
+                let redactor = self.ops.redactor();
+                let headers = headers.into_iter().map(|(name, value)| (name, redactor.redact(&value).into_owned())).collect();
+                let first = self.pieces.lock().next(redactor, first);
+                OpRequest::StreamOpen { status, headers, first }
+            }
+            OpRequest::StreamWrite { chunk } => OpRequest::StreamWrite { chunk: self.pieces.lock().next(self.ops.redactor(), chunk) },
+            other => return other,
+        };
+        // Long secrets make it slow.
+        self.turn.spent(started.elapsed());
+        request
+    }
+
+    /// Returns the end of a streamed answer, which was held back because a secret could begin there.
+    pub(super) fn rest(&self) -> Bytes {
+        self.pieces.lock().rest(self.ops.redactor())
     }
 
     /// Writes into the log why work after an answer was not completed.
@@ -66,7 +93,7 @@ impl CallListener {
 impl OpHost for CallListener {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
         self.turn.spent(HOST_WORK);
-        self.ops.op(request)
+        self.ops.op(self.redacted(request))
     }
 
     fn placed(&self, cold: bool) {

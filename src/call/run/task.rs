@@ -16,6 +16,7 @@ use tollhouse_tool::MicroUsd;
 use crate::{
     ParsedInput,
     request::{CalledBy, Progress, RequestHead},
+    stream::AnswerSink,
 };
 
 /// A run of a handler: valid input, and everything that the handler may see.
@@ -38,6 +39,8 @@ pub struct Task<'a> {
     pub now: Timestamp,
     /// Receives progress, if somebody listens.
     pub progress: Option<&'a mpsc::Sender<Progress>>,
+    /// Receives a streamed answer, if the caller takes one.
+    pub stream: Option<&'a Arc<AnswerSink>>,
     /// Temporary data of a dry run, which replaces that of the tool.
     pub scratch: Option<&'a Arc<DryRunStore>>,
     /// Receives the charge set by the handler.

@@ -232,6 +232,7 @@ impl Upfront {
             resource_url: self.terms.resource_url.clone(),
             request_hash: String::new(),
             result_hash: String::new(),
+            streamed: false,
             settle: SettleTime::Before,
             started_at: NOW,
             issued_at: NOW,

@@ -64,6 +64,7 @@ fn free(n: usize) -> ReceiptContext {
         resource_url: String::new(),
         request_hash: String::new(),
         result_hash: String::new(),
+        streamed: false,
         settle: Default::default(),
         started_at: NOW,
         issued_at: NOW,

@@ -7,7 +7,7 @@ use tollhouse_protocol::Limits;
 use tollhouse_tool::MicroUsd;
 
 /// Fields that a folder may set, in the order of output.
-pub(crate) const FIELDS: [&str; 18] = [
+pub(crate) const FIELDS: [&str; 19] = [
     "title",
     "description",
     "status",
@@ -25,6 +25,7 @@ pub(crate) const FIELDS: [&str; 18] = [
     "schedules",
     "requestTypes",
     "requestHeaders",
+    "refundBrokenStreams",
     "handlerType",
 ];
 
@@ -58,6 +59,7 @@ pub(crate) fn of_record(record: &OwnEndpoint) -> Map<String, Value> {
         schedules: Some(record.schedules.clone()),
         request_types: Some(common.request_types),
         request_headers: Some(common.request_headers),
+        refund_broken_streams: Some(common.refund_broken_streams),
         ..EndpointPatch::default()
     };
     let mut fields = json!(patch).as_object().cloned().unwrap_or_default();
@@ -76,6 +78,7 @@ pub(crate) fn default(field: &str) -> Value {
         "priceUsd" | "maxPriceUsd" => json!(0.0),
         "tags" | "allowedHosts" | "accepts" | "schedules" | "requestTypes" | "requestHeaders" => json!([]),
         "inputSchema" => json!({ "type": "object" }),
+        "refundBrokenStreams" => json!(false),
         "isolation" => json!("warm"),
         "settle" => json!("after"),
         "outputSchema" | "capabilities" | "limits" => json!({}),

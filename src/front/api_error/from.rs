@@ -70,7 +70,7 @@ impl Code {
             CallError::Threw(_) | CallError::Misbehaved(_) => Code::HandlerFailed,
             CallError::Output(_) | CallError::Unreadable(_) => Code::InvalidOutput,
             CallError::Stopped(reason) => Self::from_stop(reason),
-            CallError::Cancelled => Code::Cancelled,
+            CallError::Cancelled | CallError::StreamUnread(_) => Code::Cancelled,
             CallError::Store(_) => Code::StoreUnavailable,
             CallError::SourceLost(_) => Code::SourceUnavailable,
             CallError::SecretsUnavailable => Code::SecretsUnavailable,

@@ -15,7 +15,7 @@ use tollhouse_store::{Batch, Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, enter};
 
 use super::{
-    Admission, PAYMENTS, PaymentRequest, Payments,
+    Admission, Admit, PAYMENTS, PaymentRequest, Payments,
     admit::check_run_limits,
     claims::Claim,
     record::{OwedPayment, PaymentRecord, PaymentState, SettlementNotice, StoredAnswer},
@@ -75,13 +75,22 @@ enum Delivered {
 }
 
 impl Payments {
-    /// Takes the money before the run. The run keeps its slot until it ends.
+    /// Takes the money before the run, or before the first byte of a streamed answer. The run keeps its slot until it
+    /// ends.
     ///
     /// # Errors
     ///
-    /// [`SettleError`]; then the handler must not run.
+    /// [`SettleError`]; then the handler must not run, or the answer must be withheld.
     pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
         enter(Stage::Settle);
+        if !admission.reserved {
+            // A call with credit and without a key, which begins to stream. The record of the owed answer needs a row.
+            admission = match self.reserve(admission).await {
+                Ok(Admit::Run(admission)) => admission,
+                Err(Refusal::Store(error)) => return Err(error.into()),
+                Ok(Admit::Seen(_)) | Err(_) => return Err(StoreError::Contended.into()),
+            };
+        }
         let (id, holder, claim) = (admission.id.clone(), admission.record.holder().to_owned(), admission.claim.take());
         let (payer, kind) = (admission.payer(), admission.kind());
         let (settled, held) = self.take(admission, None, draft).await;
@@ -233,6 +242,11 @@ impl OwedRun {
     /// Returns the id of the settlement's receipt.
     pub fn receipt(&self) -> &str {
         &self.unanswered.receipt
+    }
+
+    /// Returns the settle response for the payer, or `None` for credit.
+    pub fn notice(&self) -> Option<&SettlementNotice> {
+        self.unanswered.notice.as_ref()
     }
 
     /// Stores the answer, and adds its hash to the receipt. From now on the payment gets this answer.

@@ -107,6 +107,7 @@ impl Payments {
     pub(super) async fn bought_by(&self, id: PaymentId, record: PaymentRecord) -> Result<SeenPayment, Refusal> {
         let on_credit = record.is_on_credit();
         match self.bought(&id, record).await? {
+            HeldPaymentEnd::Answer(answer) if answer.is_unkept() => Err(Refusal::AnswerExpired(id)),
             HeldPaymentEnd::Answer(answer) => Ok(SeenPayment::Stored(id, answer)),
             HeldPaymentEnd::Lost => Err(Refusal::AnswerLost(id)),
             HeldPaymentEnd::NotKept if on_credit => Err(Refusal::AnswerExpired(id)),

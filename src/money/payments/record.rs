@@ -38,6 +38,22 @@ pub struct StoredAnswer {
     /// The settle response for the payer.
     pub settlement: Option<SettlementNotice>,
 }
+
+/// The header of an answer that was sent but is not kept. A handler cannot set it.
+const UNKEPT: &str = "x-tollhouse-unkept";
+
+impl StoredAnswer {
+    /// Constructs the placeholder of a streamed answer that is not kept: it was too long, or its caller did not read it
+    /// all.
+    pub fn unkept(status: u16) -> Self {
+        Self { status, headers: vec![(UNKEPT.to_owned(), String::new())], ..Self::default() }
+    }
+
+    /// Returns whether it is such a placeholder.
+    pub fn is_unkept(&self) -> bool {
+        self.headers.iter().any(|(name, _)| name == UNKEPT)
+    }
+}
 postcard_values!(PaymentRecord);
 
 /// A settle response, and the protocol version that it is sent in.

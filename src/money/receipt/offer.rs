@@ -132,7 +132,11 @@ pub struct ReceiptDraft {
     /// payment that was settled before the run is owed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub result_hash: String,
-    /// Whether the payment was settled before the run. Then `issued_at` is the time of the settlement.
+    /// Whether the answer was streamed. Then `result_hash` is that of all bytes, and empty unless all were sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub streamed: bool,
+    /// Whether the payment was settled before the run, or before the first byte of a streamed answer. Then `issued_at`
+    /// is the time of the settlement.
     #[serde(default, skip_serializing_if = "SettleTime::is_after")]
     pub settle: SettleTime,
     /// When the call began.

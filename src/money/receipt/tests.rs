@@ -24,6 +24,7 @@ pub(super) fn draft() -> ReceiptDraft {
         owner: false,
         resource_url: "http://127.0.0.1:4020/tools/echo-tool".to_owned(),
         result_hash: json_hash(&json!({"text": "hi"})),
+        streamed: false,
         settle: Default::default(),
         started_at: Timestamp(1_790_000_000_123),
         issued_at: Timestamp(1_790_000_000_456),

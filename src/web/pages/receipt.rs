@@ -56,6 +56,18 @@ fn amount(receipt: &Receipt, simulated: bool) -> Markup {
     }
 }
 
+/// Explains when a call was charged before its answer, and whether all of the answer was sent.
+fn charged(receipt: &Receipt) -> Markup {
+    let is_open = receipt.result_hash.is_none();
+    html! {
+        @if receipt.streamed == Some(true) {
+            "before the first byte of the answer" @if is_open { "; not all of the answer was sent" }
+        } @else {
+            "before the run" @if is_open { "; no run has answered yet" }
+        }
+    }
+}
+
 fn facts(receipt: &Receipt) -> [(&'static str, Option<Markup>); 18] {
     let id = |id: &Option<String>| id.as_deref().map(facts::id);
     let words = |words: &Option<String>| words.as_deref().map(text::words);
@@ -77,7 +89,7 @@ fn facts(receipt: &Receipt) -> [(&'static str, Option<Markup>); 18] {
         ("URL", Some(link(&receipt.resource_url))),
         ("Request", Some(facts::id(&receipt.request_hash))),
         ("Result", id(&receipt.result_hash)),
-        ("Charged", receipt.settle.map(|_| html! { "before the run" @if receipt.result_hash.is_none() { "; no run has answered yet" } })),
+        ("Charged", receipt.settle.map(|_| charged(receipt))),
         ("Owner's call", (receipt.owner == Some(true)).then(|| html! { "free of charge" })),
     ]
 }

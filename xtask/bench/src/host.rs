@@ -38,7 +38,7 @@ pub(crate) fn public_limits(options: &Options) -> Result<Vec<(&'static str, Stri
     flags.host.base_url = Some("https://tollhouse.example".to_owned());
     flags.money.allow_simulated_public = Some(true);
     flags.sandbox.worker = Some(options.worker.clone());
-    let HttpSettings { failed_runs, joins, intake, .. } = flags.resolve()?.http;
+    let HttpSettings { failed_runs, joins, streams, intake, .. } = flags.resolve()?.http;
     let limits = [
         ("TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD", intake.answers.max_per_address),
         ("TOLLHOUSE_ADDRESS_BODY_BYTES_HELD", intake.bodies.held.max_per_address),
@@ -46,6 +46,7 @@ pub(crate) fn public_limits(options: &Options) -> Result<Vec<(&'static str, Stri
         ("TOLLHOUSE_ADDRESS_FAILURES", failed_runs.of_address.map(|max| max.get() as usize)),
         ("TOLLHOUSE_ADDRESS_FOLLOWERS", intake.followers.max_per_address),
         ("TOLLHOUSE_ADDRESS_JOINS", joins.of_address),
+        ("TOLLHOUSE_ADDRESS_STREAMS", streams.of_address),
     ];
     Ok(limits.into_iter().map(|(name, max)| (name, max.unwrap_or(0).to_string())).collect())
 }

@@ -131,6 +131,7 @@ pub(crate) fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Times
         resource_url: format!("http://localhost/tools/history-{which:02}"),
         request_hash: format!("sha256:{n:064x}"),
         result_hash: format!("sha256:{n:064x}"),
+        streamed: false,
         settle: Default::default(),
         started_at: at,
         issued_at: at,

@@ -13,6 +13,7 @@ use tollhouse_tool::MicroUsd;
 use super::*;
 use crate::{
     Input,
+    answer_head::{REPLY_HEADER_BYTES, reply_headers},
     run::sandboxed::HOST_WORK,
     tests::{Fixture, head},
 };
@@ -204,6 +205,7 @@ async fn worker_messages_reach_the_caller_the_owner_and_the_cpu_turn() {
         payment: None,
         now: Timestamp(0),
         progress: Some(&progress),
+        stream: None,
         scratch: None,
         charge: &Arc::default(),
         turn: &turn,

@@ -79,6 +79,7 @@ fn draft(id: &ReceiptId) -> ReceiptDraft {
         resource_url: "https://tools.example/tools/a-tool".to_owned(),
         request_hash: "h".repeat(71),
         result_hash: "h".repeat(71),
+        streamed: false,
         settle: Default::default(),
         started_at: id.made_at(),
         issued_at: id.made_at(),
