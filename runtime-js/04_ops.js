@@ -57,8 +57,8 @@
 
   /**
    * Called by the worker, only with primitives and byte arrays. Never throws, so that no value of a
-   * handler reaches the worker's native side. A response has its head in `value` and its body in
-   * `code`.
+   * handler reaches the worker's native side. A response has its head in `value`, the beginning
+   * of its body in `code`, and in `status` whether the body goes on.
    */
   function deliver(number, nowMs, kind, value, code, status) {
     clock.advance(nowMs);
@@ -77,7 +77,7 @@
       let answer;
       if (kind === JSON_TEXT) answer = JSONParse(value);
       else if (kind === BYTES) answer = value;
-      else if (kind === RESPONSE) answer = { __proto__: null, head: JSONParse(value), bytes: code };
+      else if (kind === RESPONSE) answer = { __proto__: null, head: JSONParse(value), bytes: code, more: status };
       else if (kind === NONE) answer = undefined;
       op.resolve(op.convert === undefined ? answer : op.convert(answer));
     } catch (error) {

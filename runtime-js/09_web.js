@@ -133,6 +133,28 @@
     return new ReadableStream({ __proto__: null, type: "bytes", pull });
   };
 
+  /**
+   * Returns a stream of bytes that come from elsewhere. `next` returns a promise of the next bytes, or of
+   * undefined at the end; its rejection is the error of the stream. `cancel` is called if nobody wants the
+   * rest. Also returns a function that ends the stream with an error.
+   */
+  parts.pulledStream = (next, cancel) => {
+    let controller;
+    const start = (given) => {
+      controller = given;
+    };
+    const pull = async () => {
+      const piece = await next();
+      if (piece !== undefined) return streams.readableByteStreamControllerEnqueue(controller, piece);
+      streams.readableByteStreamControllerClose(controller);
+      const request = ReflectApply(byobRequestOf, controller, []);
+      if (request !== null) ReflectApply(respond, request, [0]);
+    };
+    const source = { __proto__: null, type: "bytes", start, pull, cancel };
+    const stream = new ReadableStream(source, { __proto__: null, highWaterMark: 0 });
+    return { __proto__: null, stream, fail: (error) => streams.readableByteStreamControllerError(controller, error) };
+  };
+
   /** Returns the stream of a body that was read before anybody asked for its stream. */
   parts.usedStream = () => {
     const stream = new ReadableStream();

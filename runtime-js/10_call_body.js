@@ -44,8 +44,9 @@
     #open() {
       let at = 0;
       const pull = async (controller) => {
-        const piece = at < this.#length ? await this.#piece(at) : undefined;
-        if (piece !== undefined) {
+        if (at < this.#length) {
+          const piece = await this.#piece(at);
+          if (piece === undefined) throw new TypeError("the body ended early");
           at += TypedArrayPrototypeGetLength(piece);
           streams.readableByteStreamControllerEnqueue(controller, piece);
           if (at < this.#length) return;

@@ -117,11 +117,12 @@
 
     /**
      * Returns the answer of another server. `head` has `status`, `statusText`, `url`, `redirected` and
-     * the rows `headers`. `bytes` belong to it from now on.
+     * the rows `headers`. `content` is the body: bytes, which belong to it from now on, a stream or null.
      */
-    static received(head, bytes) {
+    static received(head, content) {
       const response = new Response();
-      response.#body = new Body(bytes === null || hasNullBody(head.status) ? null : bytes);
+      const isNull = content === null || hasNullBody(head.status);
+      response.#body = !isNull && parts.isStream(content) ? new Body(undefined, content) : new Body(isNull ? null : content);
       response.#status = head.status;
       response.#statusText = head.statusText;
       response.#headers = headersOf(head.headers, true);

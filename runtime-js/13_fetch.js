@@ -4,9 +4,13 @@
 ((parts) => {
   const { awaited, defineGlobal, forgetOp, ops, requireCall, setCause } = parts;
   const { Request } = parts.globals;
-  const { ObjectKeys, Promise, PromisePrototypeThen, PromiseReject, TypeError, Uint8Array } = parts.primordials;
+  const { ObjectKeys, Promise, PromisePrototypeThen, PromiseReject, PromiseResolve, TypeError, TypedArrayPrototypeGetLength,
+    Uint8Array } = parts.primordials;
 
   const EMPTY = new Uint8Array(0);
+
+  /** Numbers of requests start again here. No call makes so many. */
+  const MAX_ID = 0x3fffffff;
 
   const SIGNAL = "`signal: AbortSignal.timeout(ms)` limits its duration";
   const JSON_BODY = "`body: JSON.stringify(value)` with the header `content-type: application/json` sends JSON";
@@ -59,19 +63,38 @@
     return new Promise((resolve, reject) => {
       if (parts.isAborted(signal)) return reject(parts.abortReason(signal));
       const release = parts.onAbort(signal, () => reject(parts.abortReason(signal)));
-      PromisePrototypeThen(promise, (value) => {
+      const settle = (done) => (value) => {
         release();
-        resolve(value);
-      }, reject);
+        done(value);
+      };
+      PromisePrototypeThen(promise, settle(resolve), settle(reject));
     });
+  }
+
+  /** The number of the last request of this worker. */
+  let lastId = 0;
+
+  /** Ends a request at the host, or the body of its response. */
+  function cancelRequest(call, id) {
+    // The host has ended all requests of an ended call.
+    if (parts.isRunning(call)) ops.op_fetch_cancel(id);
   }
 
   /** Sends a request with a whole body: a string, bytes or null. */
   function transmit({ method, url, redirect }, headers, content, signal, failure) {
-    const number = ops.op_fetch(method, url, parts.headerRowsJson(headers), bytesOf(content), redirect);
+    const call = parts.runningCall();
+    lastId = (lastId + 1) % MAX_ID;
+    const id = lastId;
+    const number = ops.op_fetch(method, url, parts.headerRowsJson(headers), bytesOf(content), redirect, id);
     return new Promise((resolve, reject) => {
       let release;
-      const convert = (answer) => parts.receivedResponse(answer.head, method === "HEAD" ? null : answer.bytes);
+      const convert = ({ head, bytes, more }) => {
+        if (method === "HEAD") {
+          if (more) cancelRequest(call, id);
+          return parts.receivedResponse(head, null);
+        }
+        return parts.receivedResponse(head, more ? receive(call, id, bytes, signal) : bytes);
+      };
       const succeed = (response) => {
         release?.();
         resolve(response);
@@ -84,10 +107,64 @@
       if (signal === null) return;
       release = parts.onAbort(signal, () => {
         forgetOp(number);
-        ops.op_forget(number);
+        if (ops.op_forget(number)) cancelRequest(call, id);
         reject(parts.abortReason(signal));
       });
     });
+  }
+
+  /** Returns the stream of a response's body, which begins with `first`. The host reads on as its reader does. */
+  function receive(call, id, first, signal) {
+    let release;
+    let isOpen = true;
+    const end = () => {
+      isOpen = false;
+      release?.();
+    };
+    /** The number of the op that reads the next bytes, until it is answered. */
+    let number = 0;
+    const read = () => new Promise((resolve, reject) => {
+      const fail = (cause) => {
+        end();
+        reject(setCause(new TypeError(), "the body of the response broke off: " + cause.message, cause));
+      };
+      try {
+        parts.requireRunning(call);
+      } catch (error) {
+        return fail(error);
+      }
+      number = ops.op_fetch_read(id);
+      const succeed = (bytes) => {
+        number = 0;
+        if (bytes === undefined) end();
+        resolve(bytes);
+      };
+      awaited(number, undefined, succeed, fail);
+    });
+    const next = () => {
+      if (TypedArrayPrototypeGetLength(first) === 0) return read();
+      const bytes = first;
+      first = EMPTY;
+      return PromiseResolve(bytes);
+    };
+    const stop = () => {
+      if (!isOpen) return;
+      end();
+      if (number !== 0 && parts.isRunning(call)) {
+        forgetOp(number);
+        ops.op_forget(number);
+      }
+      cancelRequest(call, id);
+    };
+    const { stream, fail } = parts.pulledStream(next, stop);
+    if (signal !== null) {
+      release = parts.onAbort(signal, () => {
+        if (!isOpen) return;
+        stop();
+        fail(parts.abortReason(signal));
+      });
+    }
+    return stream;
   }
 
   const { fetch } = {

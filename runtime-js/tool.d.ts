@@ -941,13 +941,14 @@ declare var Response: {
  * Capability `fetch`. Sends a request to one of the tool's `allowedHosts`, as in the
  * [Fetch standard](https://fetch.spec.whatwg.org/#fetch-method).
  *
- * Resolves for a response with any status, when its body has arrived. Follows up to 3 redirects to
+ * Resolves for a response with any status, when its head has arrived. `body` brings the rest in pieces
+ * as the server sends them, and the server waits while you read none. Follows up to 3 redirects to
  * allowed hosts. gzip, deflate, br and zstd are decoded. There are no cookies and no cache. It
- * shares its limits with `ctx.httpGetJson`, by default 10 requests in a call, 5,000 ms and 1 MiB for
- * each response. The body of a request has at most 1 MiB.
+ * shares its limits with `ctx.httpGetJson`, by default 10 requests in a call, 1 MiB for each response,
+ * and 5,000 ms: here, to the head and then to each piece. The body of a request has at most 1 MiB.
  *
  * Rejects with a `TypeError` if the request fails. Its `cause` is a `ToolError` with the reason: see
- * `ctx.httpGetJson`. Rejects with the signal's reason if the signal aborts.
+ * `ctx.httpGetJson`. Rejects with the signal's reason if the signal aborts, which also ends the body.
  *
  * @example
  * ```ts

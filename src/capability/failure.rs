@@ -51,6 +51,16 @@ pub(super) fn body_unavailable() -> OpFailure {
     OpFailure::new(STORE_UNAVAILABLE, "the host cannot read the body of this call; nothing was charged")
 }
 
+/// The handler has ended the request.
+pub(super) fn canceled() -> OpFailure {
+    OpFailure::new("canceled", "the request was canceled")
+}
+
+/// The call has no response with this number.
+pub(super) fn no_response() -> OpFailure {
+    invalid_argument("the body of this response has ended")
+}
+
 /// The caller of this call cannot take a streamed answer.
 pub(super) fn no_stream() -> OpFailure {
     OpFailure::new("not_granted", "the caller of this call takes no streamed answer")

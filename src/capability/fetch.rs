@@ -1,9 +1,12 @@
-//! `fetch`: any request to an allowed host through the guard.
+//! `fetch`: any request to an allowed host through the guard. The handler gets the head of the response as soon as it
+//! arrives, and reads the body in pieces.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::{
     Method,
-    header::{HeaderMap, HeaderValue, RANGE},
+    header::{ACCEPT, HeaderMap, HeaderValue, RANGE},
 };
 use serde::Serialize;
 use tollhouse_protocol::{OpFailure, OpValue, RedirectMode, limits::REQUEST_BODY_BYTES};
@@ -12,8 +15,9 @@ use url::Position;
 use super::{
     Redactor,
     failure::{self, invalid_argument},
-    guard::{Fetch, Fetched, Redirects},
+    guard::{Fetch, FetchError, Fetched, OpenResponse, Redirects},
     http::{OutgoingRequest, check_header_count, is_of_host, parse_header_name},
+    response::ResponseBody,
 };
 
 /// Methods that no request can have (Fetch standard, forbidden method).
@@ -25,6 +29,19 @@ const METHOD_BYTES: usize = 64;
 /// Headers that `fetch` sends although `httpGetJson` does not: they describe a body, a part of one, or the caller.
 const SENT_HEADERS: [&str; 4] = ["content-encoding", "content-type", "origin", "range"];
 
+/// How long the answer to a request waits for the rest of a short body, whose bytes mostly follow the head at once. It
+/// saves an op.
+const BRIEF: Duration = Duration::from_millis(10);
+
+/// Media types whose bodies arrive in events, and are passed on as they come.
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// The response to a request.
+enum Arrived {
+    Whole(Box<Fetched>),
+    Head(Box<OpenResponse>),
+}
+
 impl OutgoingRequest<'_> {
     pub(super) async fn send(
         &self,
@@ -33,6 +50,7 @@ impl OutgoingRequest<'_> {
         headers: Vec<(String, String)>,
         body: Bytes,
         redirect: RedirectMode,
+        id: u32,
     ) -> Result<OpValue, OpFailure> {
         let method = parse_method(&method)?;
         if body.len() > REQUEST_BODY_BYTES {
@@ -42,16 +60,80 @@ impl OutgoingRequest<'_> {
         let headers = request_headers(&headers)?;
         let request = Fetch {
             method,
-            // A part of a compressed body cannot be decoded (Fetch standard, HTTP-network-or-cache fetch).
-            takes_compressed: !headers.contains_key(RANGE),
+            // A part of a compressed body cannot be decoded (Fetch standard, HTTP-network-or-cache fetch), and compressed
+            // events can arrive late.
+            takes_compressed: !headers.contains_key(RANGE) && !accepts_events(&headers),
             headers,
             body: Some(body),
             redirects: redirects(redirect),
             ..self.get_request(&url, self.call.limits.http_wall_ms)
         };
-        let fetched = self.exchange(request).await?;
-        let head = self.head(&fetched)?;
-        Ok(OpValue::Response { head, body: redacted(self.hidden, &fetched) })
+        let open = self.counters.requests.begin(id)?;
+        let arrived = tokio::select! {
+            biased;
+            () = open.canceled.cancelled() => Err(failure::canceled()),
+            arrived = self.in_turn(request.wall, Box::pin(self.arrive(request))) => arrived,
+        };
+        let mut kept = None;
+        let answer = arrived.and_then(|arrived| match arrived {
+            Arrived::Whole(fetched) => {
+                let body = redacted(self.hidden, &fetched);
+                Ok(OpValue::Response { head: self.head(&fetched)?, body, more: false })
+            }
+            Arrived::Head(response) => {
+                let head = self.head(&response.head)?;
+                let mut rest = ResponseBody::new(response.body);
+                let (body, more) = rest.beginning(self.hidden);
+                kept = more.then_some(rest);
+                Ok(OpValue::Response { head, body, more })
+            }
+        });
+        match kept {
+            Some(rest) => *open.body.lock().await = Some(rest),
+            None => self.counters.requests.end(id),
+        }
+        answer
+    }
+
+    /// Sends a request. Returns the whole response if it cannot be read in pieces.
+    async fn arrive(&self, request: Fetch<'_>) -> Result<Arrived, FetchError> {
+        let mut response = self.guard.begin(request).await?;
+        if !response.has_pieces() || self.must_search_whole(&response.head) {
+            return Ok(Arrived::Whole(Box::new(response.whole(None).await?)));
+        }
+        response.prepare_pieces();
+        if response.body.is_short() {
+            _ = tokio::time::timeout(BRIEF, response.body.arrive()).await;
+        }
+        Ok(Arrived::Head(Box::new(response)))
+    }
+
+    /// Returns whether secrets can only be found in the whole body, because it can be JSON. Events are searched as text.
+    fn must_search_whole(&self, head: &Fetched) -> bool {
+        let searches_events = self.hidden.finds_numbers() || !head.is_of_type(EVENT_STREAM);
+        !self.hidden.is_empty() && !head.declares_other() && searches_events
+    }
+
+    /// Reads the next bytes of a response. The time between two pieces is limited, and not that of the whole body.
+    pub(super) async fn read(&self, id: u32) -> Result<OpValue, OpFailure> {
+        let open = self.counters.requests.get(id).ok_or_else(failure::no_response)?;
+        let mut slot = open.body.lock().await;
+        let Some(body) = slot.as_mut() else { return Err(failure::no_response()) };
+        let wall = Duration::from_millis(self.call.limits.http_wall_ms);
+        let read = tokio::select! {
+            biased;
+            () = open.canceled.cancelled() => return Err(failure::canceled()),
+            read = tokio::time::timeout(wall, body.next(self.hidden)) => read.unwrap_or(Err(FetchError::Timeout(wall.as_millis()))),
+        };
+        if let Ok(Some(bytes)) = read {
+            return Ok(OpValue::Bytes(bytes));
+        }
+        *slot = None;
+        self.counters.requests.end(id);
+        match read {
+            Ok(_) => Ok(OpValue::None),
+            Err(error) => Err(self.failed(error)),
+        }
     }
 
     /// Returns status, URL and headers as JSON. A server that received a secret may send it back in any of them.
@@ -124,6 +206,11 @@ fn request_headers(request: &[(String, String)]) -> Result<HeaderMap, OpFailure>
         headers.append(parsed, value.ok_or_else(wrong)?);
     }
     Ok(headers)
+}
+
+/// Returns whether a request asks for events.
+fn accepts_events(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|types| types.to_ascii_lowercase().contains(EVENT_STREAM)))
 }
 
 /// Converts each byte to a character, after the values of secrets were replaced.

@@ -28,7 +28,9 @@ mod error;
 mod fetch;
 mod limits;
 mod meter;
+mod opened;
 mod own;
+mod piece_decoder;
 mod recorded;
 mod resolve;
 mod system;
@@ -40,6 +42,7 @@ use url::{Host, Url};
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::dns::Dns;
+pub(crate) use self::opened::{OpenBody, OpenResponse};
 use self::{
     cache::AddressCache,
     client::{GuardedClient, client},
@@ -50,8 +53,9 @@ use self::{
 };
 pub use self::{
     error::{FetchError, GuardError},
-    fetch::{Fetch, Fetched, Hops, Redirects},
+    fetch::{Fetch, Hops, Redirects},
     limits::{MAX_REDIRECTS, URL_BYTES},
+    opened::Fetched,
     own::OwnHost,
     recorded::{RecordedAnswer, RecordedAnswers},
     resolve::Lookup,

@@ -21,10 +21,12 @@ use super::{
     AllowedHosts, CallGrants, Guard, Redactor,
     failure::{self, invalid_argument},
     guard::{Fetch, FetchError, Fetched, RecordedAnswers},
+    response::OpenRequests,
     secret::Placeholders,
 };
 
-/// Maximum number of concurrent requests of one call. Further requests wait within their own timeout.
+/// Maximum number of requests of one call that wait for a response at once. Further requests wait within their own
+/// timeout.
 const OPEN: usize = 6;
 /// Maximum number and total size in bytes of the headers that a handler may set on a request.
 const HEADERS: usize = 32;
@@ -84,11 +86,13 @@ const SHOWN_HEADERS: &[&str] = &[
 pub(super) struct HttpCounters {
     used: AtomicU64,
     open: Semaphore,
+    /// The requests of `fetch` that have not ended.
+    pub(super) requests: OpenRequests,
 }
 
 impl Default for HttpCounters {
     fn default() -> Self {
-        Self { used: AtomicU64::new(0), open: Semaphore::new(OPEN) }
+        Self { used: AtomicU64::new(0), open: Semaphore::new(OPEN), requests: OpenRequests::default() }
     }
 }
 
@@ -146,23 +150,27 @@ impl OutgoingRequest<'_> {
     }
 
     /// Counts a request, waits for its turn, and sends it.
-    pub(super) async fn exchange(&self, request: Fetch<'_>) -> Result<Fetched, OpFailure> {
+    async fn exchange(&self, request: Fetch<'_>) -> Result<Fetched, OpFailure> {
+        self.in_turn(request.wall, self.guard.fetch(request)).await
+    }
+
+    /// Counts a request, waits for its turn, and performs it within its time.
+    pub(super) async fn in_turn<T>(&self, wall: Duration, send: impl Future<Output = Result<T, FetchError>>) -> Result<T, OpFailure> {
         let max = self.call.limits.http_requests;
         if self.counters.used.fetch_add(1, Ordering::Relaxed) >= max {
             return Err(failure::quota_exceeded(format!("the call has reached its limit on requests to other servers, {max}")));
         }
-        let wall = request.wall;
-        let fetched = async {
+        let sent = async {
             let _turn = self.counters.open.acquire().await.map_err(|_| FetchError::Unreachable("the call has ended".into()))?;
-            self.guard.fetch(request).await
+            send.await
         };
-        let fetched = tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())));
-        fetched.map_err(|error| self.failed(error))
+        let sent = tokio::time::timeout(wall, sent).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())));
+        sent.map_err(|error| self.failed(error))
     }
 
     /// Converts an error. Its message can contain data from a server that received a secret, for example the host that a
     /// redirect leads to, in lower case.
-    fn failed(&self, error: FetchError) -> OpFailure {
+    pub(super) fn failed(&self, error: FetchError) -> OpFailure {
         let (code, hidden) = (error.code(), self.hidden.ignoring_case());
         let error = match error {
             // The names were cut, possibly within a secret.
@@ -282,6 +290,11 @@ impl Fetched {
     /// many servers label JSON as plain text, a script or unspecified bytes.
     pub(super) fn declares_other(&self) -> bool {
         self.kind().is_some_and(|kind| !is_json(&kind) && !kind.starts_with("text/") && !VAGUE.contains(&kind.as_str()))
+    }
+
+    /// Returns whether the response declares this media type.
+    pub(super) fn is_of_type(&self, essence: &str) -> bool {
+        self.kind().is_some_and(|kind| kind == essence)
     }
 
     fn kind(&self) -> Option<String> {

@@ -26,6 +26,7 @@ mod metered_charge;
 mod object_sample;
 mod progress;
 mod redact;
+mod response;
 pub mod secret;
 mod usage;
 
@@ -290,6 +291,15 @@ impl Ops {
                         self.answer_stream()?.open(StreamHead { status, headers }, first).await.map(|()| OpValue::None)
                     }
                     OpRequest::StreamWrite { chunk } => self.answer_stream()?.write(chunk).await.map(|()| OpValue::None),
+                    OpRequest::FetchRead { id } => {
+                        let part = self.fetch(&*self.call.grant.fetch()?);
+                        part.read(id).await
+                    }
+                    // It needs no grant, because it gives nothing.
+                    OpRequest::FetchCancel { id } => {
+                        self.http.requests.cancel(id);
+                        Ok(OpValue::None)
+                    }
                 }
             };
         }

@@ -13,6 +13,7 @@ mod pieces;
 mod tokens;
 
 use std::{
+    cmp::Reverse,
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     ops::Range,
@@ -28,7 +29,7 @@ use bytes::Bytes;
 
 pub use self::pieces::PieceRedactor;
 use self::{
-    escapes::{origins, unescape},
+    escapes::{complete_until, origins, unescape},
     tokens::{MalformedJson, Token, Tokens, in_number},
 };
 
@@ -188,6 +189,35 @@ impl Redactor {
         }
     }
 
+    /// Returns whether a JSON number can contain a value. A search for them needs the whole text.
+    pub(crate) fn finds_numbers(&self) -> bool {
+        self.finds_numbers
+    }
+
+    /// Returns the length of the part of `text` that can be searched before more of the text is known: no value begins in
+    /// it and ends after it.
+    fn searchable(&self, text: &[u8]) -> usize {
+        let Some(finder) = &self.finder else { return text.len() };
+        let places_of = |text: &[u8]| {
+            let mut places = self.found(finder, text, false);
+            places.extend(self.begun_at_end(text, 1));
+            places
+        };
+        let mut places = places_of(text);
+        if let Some(unescaped) = unescape(text) {
+            places.extend(origins(text, places_of(&unescaped)));
+        }
+        let mut until = complete_until(text);
+        // In descending order, one pass finds all places that overlap one another.
+        places.sort_unstable_by_key(|place| Reverse(place.start));
+        for place in places {
+            if place.start < until && (place.end > until || place.end == text.len()) {
+                until = place.start;
+            }
+        }
+        until
+    }
+
     /// Returns where values are in `text`, as they are or with JSON escapes.
     fn places_in(&self, text: &[u8], is_cut: bool) -> Vec<Range<usize>> {
         let Some(finder) = &self.finder else { return Vec::new() };
@@ -227,16 +257,16 @@ impl Redactor {
             ends.insert(head.pattern(), head.start() + equal);
         }
         if is_cut {
-            ranges.extend(self.begun_at_end(text));
+            ranges.extend(self.begun_at_end(text, MIN_BYTES));
         }
         ranges
     }
 
-    /// Returns where a value begins whose rest was cut off.
-    fn begun_at_end(&self, text: &[u8]) -> Option<Range<usize>> {
+    /// Returns where a value begins whose rest was cut off, with at least `min` bytes of it.
+    fn begun_at_end(&self, text: &[u8], min: usize) -> Option<Range<usize>> {
         // A value with its whole head in the text is found without this.
         let from = text.len().saturating_sub(HEAD_BYTES);
-        let until = (text.len() + 1).saturating_sub(MIN_BYTES);
+        let until = (text.len() + 1).saturating_sub(min);
         let started = |start: &usize| self.forms.iter().flatten().any(|form| form.as_bytes().starts_with(&text[*start..]));
         (from..until).find(started).map(|start| start..text.len())
     }

@@ -60,9 +60,19 @@ fn requests(url: &str) -> Vec<(&'static str, OpRequest)> {
                 headers: Vec::new(),
                 body: Bytes::new(),
                 redirect: RedirectMode::Follow,
+                id: 1,
             },
         ),
     ]
+}
+
+#[tokio::test]
+async fn a_response_is_read_with_a_grant_and_ended_without_one() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let grant = Grant::new(Granted::default());
+    let ops = Ops::new(call(&grant), services);
+    assert_eq!(ops.op(OpRequest::FetchRead { id: 1 }).await.unwrap_err().code, "not_granted");
+    assert_eq!(ops.op(OpRequest::FetchCancel { id: 1 }).await.unwrap(), OpValue::None);
 }
 
 #[tokio::test]

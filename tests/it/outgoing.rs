@@ -1,8 +1,10 @@
 //! Requests of a handler to another server, which can answer anything.
 
+use std::sync::Arc;
+
 use axum::{
     Json, Router,
-    body::Bytes,
+    body::{Body, Bytes},
     extract::Path,
     http::{HeaderMap, HeaderValue, Method, StatusCode},
     routing::any,
@@ -11,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
+    sync::Notify,
 };
 
 use crate::harness::{Host, js, listen};
@@ -156,4 +159,78 @@ async fn a_slow_server_is_given_up_when_the_signal_says_so() {
     host.publish(&tool).await;
     let body = host.call("patient", &json!({ "url": format!("http://{slow}/") })).await.is(200).json();
     assert_eq!(body, json!({ "early": "TimeoutError", "late": ["TypeError", "timeout"] }));
+}
+
+/// Starts a server of events. It sends the second one once somebody has asked for `/next`, and then breaks off at `/cut`.
+async fn events() -> String {
+    let next = Arc::new(Notify::new());
+    let wake = Arc::clone(&next);
+    let answer = move |Path(path): Path<String>| async move {
+        if path == "next" {
+            wake.notify_one();
+            return Body::from("done");
+        }
+        let events = futures_util::stream::unfold((0, next, path), |(at, next, path)| async move {
+            if at == 1 {
+                next.notified().await;
+            }
+            let event = match at {
+                0 | 1 => Ok(format!("data: {at}\n\n")),
+                _ if path == "cut" && at == 2 => Err(std::io::Error::other("cut")),
+                _ => return None,
+            };
+            Some((event, (at + 1, next, path)))
+        });
+        Body::from_stream(events)
+    };
+    listen(Router::new().route("/{path}", any(answer))).await.to_string()
+}
+
+#[tokio::test]
+async fn a_handler_reads_a_response_while_its_server_still_sends_it() {
+    let server = events().await;
+    let host = Host::builder().flag("--guard-allow", &server).start().await;
+    let source = "export default async ({ input: { server, path } }) => {
+        const { body } = await fetch(`http://${server}/${path}`);
+        const reader = body.pipeThrough(new TextDecoderStream()).getReader(), seen = [];
+        try {
+            for (let read; !(read = await reader.read()).done;) {
+                seen.push(read.value);
+                // Only this lets the server go on.
+                if (seen.length === 1) await (await fetch(`http://${server}/next`)).text();
+            }
+        } catch (error) {
+            seen.push(error.name, error.cause.code);
+        }
+        return seen;
+    };";
+    let mut tool = js("listener", 0.0, source);
+    tool["capabilities"] = json!({ "fetch": true });
+    tool["allowedHosts"] = json!(["127.0.0.1"]);
+    host.publish(&tool).await;
+    let seen = host.call("listener", &json!({ "server": server, "path": "whole" })).await.is(200).json();
+    assert_eq!(seen, json!(["data: 0\n\n", "data: 1\n\n"]));
+    let seen = host.call("listener", &json!({ "server": server, "path": "cut" })).await.is(200).json();
+    // The server may lose the event before the cut.
+    assert!(seen[0] == "data: 0\n\n" && seen.as_array().unwrap().ends_with(&[json!("TypeError"), json!("unreachable")]), "{seen}");
+}
+
+#[tokio::test]
+async fn a_handler_passes_a_response_on_and_gives_another_up() {
+    let server = events().await;
+    let host = Host::builder().flag("--guard-allow", &server).start().await;
+    let source = "export default async ({ input: { server } }) => {
+        const controller = new AbortController();
+        const left = await fetch(`http://${server}/whole`, { signal: controller.signal });
+        controller.abort('enough');
+        const reason = await left.text().catch((error) => error);
+        if (reason !== 'enough') throw new Error('it was read');
+        const passed = await fetch(`http://${server}/next`);
+        return new Response(passed.body, { headers: { 'content-type': 'text/plain' } });
+    };";
+    let mut tool = js("passer", 0.0, source);
+    tool["capabilities"] = json!({ "fetch": true });
+    tool["allowedHosts"] = json!(["127.0.0.1"]);
+    host.publish(&tool).await;
+    assert_eq!(host.call("passer", &json!({ "server": server })).await.is(200).body, "done");
 }

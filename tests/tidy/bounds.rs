@@ -166,6 +166,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/capability/guard/dns.rs", Line("answers of name servers that are kept"), &["answers"]),
     ("src/capability/guard/cache.rs", Line("connections that are kept for a next request"), &["hosts"]),
     ("src/capability/http.rs", OF_ONE_WORK, &["headers"]),
+    ("src/capability/response.rs", Line("responses of `fetch` that are open"), &["OpenRequests"]),
     ("src/capability/kv.rs", OF_AN_ENDPOINT, &["reclaimed"]),
     ("src/capability/log/pending.rs", Line("log lines on their way"), &["unreported"]),
     ("src/capability/log/writer.rs", Line("logs on disk"), &["untrimmed"]),

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tollhouse_protocol::{
     Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ProgressMessage, ReplyBody, Side, Spent, StopReason, Thrown, ToHost,
     ToolReply, Work,
-    limits::{STACK_BYTES, STREAM_CHUNK_BYTES, STREAM_CHUNKS},
+    limits::{READS_PER_OP, STACK_BYTES, STREAM_CHUNK_BYTES, STREAM_CHUNKS},
 };
 
 /// Excess of a count over its limit that is not a breach yet, because host and worker count at
@@ -54,6 +54,8 @@ pub(crate) enum OpKind {
     Timer,
     /// A chunk of a streamed answer. They come one at a time, and have limits of their own.
     Chunk,
+    /// None: the end of a request to another server, which the host answers at once.
+    Cancel,
 }
 
 impl OpKind {
@@ -61,6 +63,7 @@ impl OpKind {
         match request {
             OpRequest::Sleep { .. } => Self::Timer,
             request if request.chunk().is_some() => Self::Chunk,
+            OpRequest::FetchCancel { .. } => Self::Cancel,
             _ => Self::Request,
         }
     }
@@ -86,6 +89,8 @@ pub(crate) struct CallLedger {
     started: bool,
     answered: bool,
     ops: u64,
+    /// Reads of responses, which are not among `ops`.
+    reads: u64,
     last_op: Option<u32>,
     requests: u64,
     timers: u64,
@@ -106,6 +111,7 @@ impl CallLedger {
             started: false,
             answered: false,
             ops: 0,
+            reads: 0,
             last_op: None,
             requests: 0,
             timers: 0,
@@ -135,6 +141,7 @@ impl CallLedger {
             OpKind::Request => self.requests -= 1,
             OpKind::Timer => self.timers -= 1,
             OpKind::Chunk => self.stream = if is_done { StreamState::Open } else { StreamState::Failed },
+            OpKind::Cancel => {}
         }
     }
 
@@ -166,7 +173,7 @@ impl CallLedger {
 
     /// Returns whether the handler has visibly started.
     fn has_begun(&self) -> bool {
-        self.started || self.ops > 0 || self.chunks > 0 || self.log_lines > 0 || self.progress > 0
+        self.started || self.ops > 0 || self.reads > 0 || self.chunks > 0 || self.log_lines > 0 || self.progress > 0
     }
 
     fn admit_op(&mut self, op: u32, request: OpRequest) -> Result<Step, Breach> {
@@ -175,8 +182,13 @@ impl CallLedger {
         }
         self.last_op = Some(op);
         let kind = OpKind::of(&request);
-        self.ops += u64::from(kind != OpKind::Chunk);
-        over(self.ops, self.limits.ops, "ops")?;
+        if matches!(request, OpRequest::FetchRead { .. }) {
+            self.reads += 1;
+            over(self.reads, self.limits.ops.saturating_mul(READS_PER_OP), "reads of responses")?;
+        } else {
+            self.ops += u64::from(kind != OpKind::Chunk);
+            over(self.ops, self.limits.ops, "ops")?;
+        }
         match kind {
             OpKind::Chunk => self.admit_chunk(&request)?,
             OpKind::Request => {
@@ -187,6 +199,7 @@ impl CallLedger {
                 self.timers += 1;
                 over(self.timers, self.limits.timers, "timers at once")?;
             }
+            OpKind::Cancel => {}
         }
         Ok(Step::Op(op, request))
     }
@@ -221,7 +234,7 @@ impl CallLedger {
     /// between.
     fn admit_wait(&mut self) -> Result<Step, Breach> {
         self.waits += 1;
-        if self.waits > (self.ops + self.chunks) * 2 + SLACK {
+        if self.waits > (self.ops + self.reads + self.chunks) * 2 + SLACK {
             Err(Breach::Protocol("more waits than ops and timers"))
         } else {
             Ok(Step::Wait)

@@ -32,6 +32,14 @@ pub const STREAM_CHUNK_BYTES: usize = 64 << 10;
 /// thousands.
 pub const STREAM_CHUNKS: u64 = 100_000;
 
+/// Maximum bytes of a response's body that one answer to `fetch` or [`FetchRead`](crate::OpRequest::FetchRead) takes from
+/// a server. 64 KiB.
+pub const FETCH_CHUNK_BYTES: usize = 64 << 10;
+
+/// How many [`FetchRead`](crate::OpRequest::FetchRead)s a call can make for each op of its limit `ops`. They do not count
+/// as ops, because the server decides how many pieces a body has.
+pub const READS_PER_OP: u64 = 100;
+
 /// Maximum number of concurrent streaming text decoders of one call.
 pub const DECODERS: usize = 256;
 
@@ -133,7 +141,7 @@ limits! {
     ops_in_flight "opsInFlight" = 8, 32, "ops", "Concurrent requests of one call; further ones wait their turn.";
     timers "timers" = 100, 100, "timers", "Timers of one call that are set at the same time.";
     http_requests "httpRequests" = 10, 50, "requests", "Uses of fetch and httpGetJson in one call together.";
-    http_wall_ms "httpWallMs" = 5_000, 30_000, "ms", "Time of one fetch or httpGetJson, redirects included.";
+    http_wall_ms "httpWallMs" = 5_000, 30_000, "ms", "Time to a response's head, then to each piece of its body; all of httpGetJson.";
     http_body_bytes "httpBodyBytes" = MIB, 4 * MIB, "bytes", "Body of a response to fetch or httpGetJson.";
     kv_key_bytes "kvKeyBytes" = 512, 512, "bytes", "A key of ctx.kv.";
     kv_value_bytes "kvValueBytes" = 64 * KIB, 256 * KIB, "bytes", "A value of ctx.kv, as JSON.";

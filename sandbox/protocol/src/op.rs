@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     frame::bounded_list,
     heap_size::HeapSize,
-    limits::{BODY_CHUNK_BYTES, CALL_BYTES, LIST_BYTES, Limits},
+    limits::{BODY_CHUNK_BYTES, CALL_BYTES, FETCH_CHUNK_BYTES, LIST_BYTES, Limits},
 };
 
 /// Maximum items in the lists of a request. An item can be as short as two bytes in a frame, but an
@@ -108,7 +108,7 @@ macro_rules! ops {
                 /// A secret to send in a header.
                 auth: Option<HeaderFromEnv> = text,
             };
-            /// `fetch`. → [`OpValue::Response`].
+            /// `fetch`. → [`OpValue::Response`], as soon as the head of the response has arrived.
             fetch.send op_fetch Fetch {
                 /// The method.
                 method: String = text,
@@ -121,6 +121,9 @@ macro_rules! ops {
                 body: Bytes = buffer,
                 /// How to handle a redirect.
                 redirect: RedirectMode = text,
+                /// The number by which [`OpRequest::FetchRead`] and [`OpRequest::FetchCancel`] name the request. No other
+                /// one of the call has it.
+                id: u32 = number,
             };
         }
     };
@@ -173,6 +176,17 @@ macro_rules! declare {
                 /// The chunk, with 1 to [`STREAM_CHUNK_BYTES`](crate::limits::STREAM_CHUNK_BYTES) bytes.
                 chunk: Bytes,
             },
+            /// Reads the next bytes of a response's body as soon as there are some. → [`OpValue::Bytes`], or
+            /// [`OpValue::None`] at the end.
+            FetchRead {
+                /// [`OpRequest::Fetch::id`] of its request.
+                id: u32,
+            },
+            /// Ends a request, or the body of its response, without an error if there is none. → [`OpValue::None`].
+            FetchCancel {
+                /// [`OpRequest::Fetch::id`] of the request.
+                id: u32,
+            },
         }
 
         impl OpRequest {
@@ -182,7 +196,8 @@ macro_rules! declare {
                 match self {
                     $(Self::$request { .. } => declare!(@writes $($writes)?),)*
                     // A streamed answer ends only after its last chunk was accepted.
-                    Self::Sleep { .. } | Self::BodyRead { .. } | Self::StreamOpen { .. } | Self::StreamWrite { .. } => false,
+                    Self::StreamOpen { .. } | Self::StreamWrite { .. } => false,
+                    Self::Sleep { .. } | Self::BodyRead { .. } | Self::FetchRead { .. } | Self::FetchCancel { .. } => false,
                     // A charge counts even if the handler does not wait for it.
                     Self::Charge { .. } => true,
                 }
@@ -193,7 +208,7 @@ macro_rules! declare {
             pub fn bytes(&self) -> usize {
                 let own = match self {
                     $(Self::$request { $($field,)* } => 0 $(+ $field.heap_size())*,)*
-                    Self::Sleep { .. } | Self::BodyRead { .. } => 0,
+                    Self::Sleep { .. } | Self::BodyRead { .. } | Self::FetchRead { .. } | Self::FetchCancel { .. } => 0,
                     Self::Charge { call, usd } => call.heap_size() + usd.heap_size(),
                     Self::StreamOpen { headers, first, .. } => headers.heap_size() + first.heap_size(),
                     Self::StreamWrite { chunk } => chunk.heap_size(),
@@ -237,7 +252,7 @@ impl OpRequest {
     pub fn answer_bytes(&self, limits: &Limits) -> usize {
         let page = |limit: u32, entry: u64| u64::from(limit).saturating_mul(entry).min(LIST_BYTES as u64);
         let bytes = match self {
-            Self::Sleep { .. } => 0,
+            Self::Sleep { .. } | Self::FetchCancel { .. } => 0,
             Self::KvSet { .. } | Self::KvDelete { .. } | Self::FileWrite { .. } | Self::FileDelete { .. } | Self::Charge { .. } => {
                 FAILURE_BYTES
             }
@@ -248,6 +263,8 @@ impl OpRequest {
             Self::KvAtomic { checks, writes } => ((checks.len() + writes.len()) as u64).saturating_mul(limits.kv_value_bytes),
             Self::FileRead { .. } => limits.file_bytes,
             Self::BodyRead { .. } => BODY_CHUNK_BYTES as u64,
+            // A mark in the place of a secret can be longer than the secret.
+            Self::FetchRead { .. } => 2 * FETCH_CHUNK_BYTES as u64,
             Self::FileList { limit, .. } => page(*limit, FILE_LINE_BYTES),
             Self::HttpGetJson { .. } => limits.http_body_bytes,
             Self::Fetch { .. } => limits.http_body_bytes.saturating_add(RESPONSE_HEAD_BYTES),
@@ -325,8 +342,10 @@ pub enum OpValue {
     Response {
         /// JSON text: `{"status","statusText","url","redirected","headers":[[name,value]]}`.
         head: Bytes,
-        /// The body.
+        /// The body, or its beginning.
         body: Bytes,
+        /// Whether the body goes on: [`OpRequest::FetchRead`] reads the rest.
+        more: bool,
     },
 }
 
@@ -397,7 +416,7 @@ mod tests {
         let get = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
         assert_eq!(get.bytes(), own + 1 + 1_000 * size_of::<(String, String)>(), "2 bytes in a frame need more memory");
         let (method, url) = ("PUT".to_owned(), "u".to_owned());
-        let fetch = OpRequest::Fetch { method, url, headers: vec![], body: "body".into(), redirect: RedirectMode::Follow };
+        let fetch = OpRequest::Fetch { method, url, headers: vec![], body: "body".into(), redirect: RedirectMode::Follow, id: 1 };
         assert_eq!(fetch.bytes(), own + 8);
         let open = OpRequest::StreamOpen { status: 200, headers: vec![("a".into(), "b".into())], first: "abc".into() };
         assert_eq!(open.bytes(), own + size_of::<(String, String)>() + 5);
@@ -408,7 +427,7 @@ mod tests {
     fn answer_has_the_size_of_its_limit() {
         let limits = Limits { http_body_bytes: 100 * MIB as u64, ..Limits::default() };
         let (method, url, redirect) = ("GET".to_owned(), "u".to_owned(), RedirectMode::Follow);
-        let fetch = OpRequest::Fetch { method, url, headers: vec![], body: Bytes::new(), redirect };
+        let fetch = OpRequest::Fetch { method, url, headers: vec![], body: Bytes::new(), redirect, id: 1 };
         assert_eq!(fetch.answer_bytes(&Limits::default()), MIB + (128 << 10));
         let list = |limit| OpRequest::KvList { prefix: String::new(), limit, cursor: None };
         let atomic = |checks: usize, writes: usize| OpRequest::KvAtomic {
@@ -426,6 +445,8 @@ mod tests {
             (OpRequest::FileRead { path: "p".into() }, MIB),
             (OpRequest::BodyRead { offset: 1 }, 256 << 10),
             (OpRequest::StreamWrite { chunk: "a".into() }, 1 << 10),
+            (OpRequest::FetchRead { id: 1 }, 128 << 10),
+            (OpRequest::FetchCancel { id: 1 }, 0),
             (OpRequest::HttpGetJson { url: "u".into(), headers: vec![], timeout_ms: None, auth: None }, CALL_BYTES),
             (fetch, CALL_BYTES),
         ] {

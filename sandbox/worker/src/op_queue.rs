@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tollhouse_protocol::{
     Limits, OpFailure, OpRequest, StopReason, ToHost,
-    limits::{CALL_BYTES, REQUEST_BODY_BYTES, STREAM_CHUNKS},
+    limits::{CALL_BYTES, READS_PER_OP, REQUEST_BODY_BYTES, STREAM_CHUNKS},
 };
 
 use crate::{budget::Budget, host::Outbox};
@@ -36,6 +36,8 @@ struct PendingOp {
 enum Turn {
     Request,
     Timer,
+    /// The end of a request to another server. It waits for no other op, because those can wait for that server.
+    Cancel,
     /// A chunk of the answer. It waits for the caller, and neither delays other ops nor waits for them.
     Chunk,
 }
@@ -49,6 +51,8 @@ pub(crate) struct OpQueue {
     last_sent: u32,
     ops: u64,
     http_requests: u64,
+    /// Reads of responses so far. They are not among `ops`.
+    reads: u64,
     /// Chunks of a streamed answer, and their bytes.
     chunks: u64,
     chunk_bytes: u64,
@@ -67,6 +71,7 @@ impl OpQueue {
             last_sent: 0,
             ops: 0,
             http_requests: 0,
+            reads: 0,
             chunks: 0,
             chunk_bytes: 0,
             waiting: Vec::new(),
@@ -80,6 +85,7 @@ impl OpQueue {
         self.limits = limits;
         self.ops = 0;
         self.http_requests = 0;
+        self.reads = 0;
         (self.chunks, self.chunk_bytes) = (0, 0);
         self.waiting.clear();
         self.queued_bytes = 0;
@@ -107,7 +113,19 @@ impl OpQueue {
             }
             return self.add(request, Turn::Chunk);
         }
-        self.add(request, Turn::Request)
+        let turn = if matches!(request, OpRequest::FetchCancel { .. }) { Turn::Cancel } else { Turn::Request };
+        self.add(request, turn)
+    }
+
+    /// Queues a read of the response to the request `id`. Returns its number.
+    pub(crate) fn read_response(&mut self, id: u32) -> u32 {
+        let max = self.limits.ops.saturating_mul(READS_PER_OP);
+        self.reads += 1;
+        if self.reads > max {
+            self.stop_ops("reads of responses", max);
+            return 0;
+        }
+        self.push(OpRequest::FetchRead { id }, Turn::Request)
     }
 
     /// Queues a timer of `ms` milliseconds. `set` is the number of timers that are set now.
@@ -131,15 +149,17 @@ impl OpQueue {
         self.refuse("task", "")
     }
 
-    /// Marks op `number` as unwanted: its answer wakes nobody.
-    pub(crate) fn forget(&mut self, number: u32) {
-        if let Some(at) = self.waiting.iter().position(|op| op.number == number) {
-            if self.waiting[at].request.is_some() {
-                self.queued_bytes -= self.waiting.remove(at).bytes;
-            } else {
-                self.waiting[at].is_awaited = false;
-            }
+    /// Marks op `number` as unwanted: its answer wakes nobody. Returns whether it was sent to the host, which has not
+    /// answered.
+    pub(crate) fn forget(&mut self, number: u32) -> bool {
+        let Some(at) = self.waiting.iter().position(|op| op.number == number) else { return false };
+        let is_sent = self.waiting[at].request.is_none();
+        if is_sent {
+            self.waiting[at].is_awaited = false;
+        } else {
+            self.queued_bytes -= self.waiting.remove(at).bytes;
         }
+        is_sent
     }
 
     /// Removes the op that the host answered. Returns its number for scripts, if its answer is
@@ -182,16 +202,18 @@ impl OpQueue {
         let mut requests = self.limits.ops_in_flight.max(1).saturating_sub(in_flight(Turn::Request));
         let mut timers = self.limits.timers.max(1).saturating_sub(in_flight(Turn::Timer));
         let mut chunks = 1u64.saturating_sub(in_flight(Turn::Chunk));
+        let mut cancels = u64::MAX;
         for op in &mut self.waiting {
             let turns = match op.turn {
                 Turn::Request => &mut requests,
                 Turn::Timer => &mut timers,
                 Turn::Chunk => &mut chunks,
+                Turn::Cancel => &mut cancels,
             };
             if *turns == 0 {
                 continue;
             }
-            let fits = bytes + op.bytes <= CALL_BYTES;
+            let fits = op.turn == Turn::Cancel || bytes + op.bytes <= CALL_BYTES;
             let Some(request) = op.request.take_if(|_| fits) else {
                 if op.request.is_some() {
                     // Later ops do not overtake it.
@@ -223,7 +245,12 @@ impl OpQueue {
             self.stop_ops("requests", self.limits.ops);
             return 0;
         }
-        let (writes, bytes) = (request.writes(), if turn == Turn::Timer { 0 } else { request.bytes() });
+        self.push(request, turn)
+    }
+
+    fn push(&mut self, request: OpRequest, turn: Turn) -> u32 {
+        let is_small = matches!(turn, Turn::Timer | Turn::Cancel);
+        let (writes, bytes) = (request.writes(), if is_small { 0 } else { request.bytes() });
         if bytes > CALL_BYTES {
             return self.refuse("quota_exceeded", "the request is larger than the host accepts");
         }
@@ -239,7 +266,8 @@ impl OpQueue {
             writes,
             charges: matches!(request, OpRequest::Charge { .. }),
             turn,
-            is_awaited: true,
+            // Nothing depends on when a request has ended.
+            is_awaited: turn != Turn::Cancel,
             bytes,
             request: Some(request),
         });

@@ -53,6 +53,8 @@ fn table() -> Vec<OpDecl> {
         progress::op_progress(),
         charge::op_charge(),
         body::op_body_read(),
+        body::op_fetch_read(),
+        body::op_fetch_cancel(),
         clone::op_is_proxy(),
         text::op_text_encode(),
         text::op_text_decode(),

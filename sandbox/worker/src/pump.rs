@@ -173,8 +173,8 @@ fn deliver(scope: &mut PinScope<'_, '_>, driver: &Driver, started: Started, numb
             Some(array) => (BYTES, array.into(), undefined, undefined),
             None => (NONE, undefined, undefined, undefined),
         },
-        Ok(OpValue::Response { head, body }) => match memory::bytes(scope, body.to_vec()) {
-            Some(array) => (RESPONSE, text(scope, &head).map_or(undefined, Into::into), array.into(), undefined),
+        Ok(OpValue::Response { head, body, more }) => match memory::bytes(scope, body.to_vec()) {
+            Some(array) => (RESPONSE, text(scope, &head).map_or(undefined, Into::into), array.into(), v8::Boolean::new(scope, more).into()),
             None => (NONE, undefined, undefined, undefined),
         },
         Err(OpFailure { code, message, status }) => {

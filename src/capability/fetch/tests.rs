@@ -1,3 +1,5 @@
+mod pieces;
+
 use std::sync::Arc;
 
 use axum::{
@@ -70,8 +72,19 @@ impl Caller {
     ) -> Result<(Value, Bytes), OpFailure> {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let body = Bytes::copy_from_slice(body);
-        match self.outgoing().send(method.to_owned(), url.to_owned(), headers, body, mode).await? {
-            OpValue::Response { head, body } => Ok((serde_json::from_slice(&head).unwrap(), body)),
+        let id = fastrand::u32(..);
+        match self.outgoing().send(method.to_owned(), url.to_owned(), headers, body, mode, id).await? {
+            OpValue::Response { head, body, more } => {
+                let mut body = body.to_vec();
+                let mut is_open = more;
+                while is_open {
+                    match self.outgoing().read(id).await? {
+                        OpValue::Bytes(piece) => body.extend_from_slice(&piece),
+                        _ => is_open = false,
+                    }
+                }
+                Ok((serde_json::from_slice(&head).unwrap(), body.into()))
+            }
             OpValue::None | OpValue::Json(_) | OpValue::Bytes(_) => panic!("expected a response"),
         }
     }

@@ -101,7 +101,7 @@ impl Coding {
 }
 
 /// Returns whether the bytes begin like a zlib stream (RFC 1950, section 2.2).
-fn is_zlib(bytes: &[u8]) -> bool {
+pub(super) fn is_zlib(bytes: &[u8]) -> bool {
     matches!(bytes, [method, flags, ..] if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0)
 }
 

@@ -1,10 +1,9 @@
 //! A request through the guard: redirects, size limits, timeouts.
 
-use std::{error::Error, io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
-use http_body::Body;
-use http_body_util::{BodyExt, Either, Full};
+use bytes::Bytes;
+use http_body_util::{Either, Full};
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
     body::Incoming,
@@ -14,18 +13,18 @@ use hyper::{
         CONTENT_LOCATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
     },
 };
-use tollhouse_base::{boxed, offload::run_blocking};
+use tollhouse_base::boxed;
 use tollhouse_fair::HOST;
 use url::{Host, Url};
 
 use super::{
-    Guard, MAX_REDIRECTS,
-    coding::{self, Coding},
+    Guard, MAX_REDIRECTS, coding,
     error::FetchError,
     limits::HEADER_BYTES,
     meter::{ConnectionMeter, ReadGuard},
+    opened::{BROKE, Fetched, OpenResponse, broken},
     recorded::RecordedAnswers,
-    resolve::{DialError, OWNER},
+    resolve::OWNER,
 };
 use crate::{
     AllowedHosts,
@@ -168,28 +167,6 @@ impl Fetch<'_> {
     }
 }
 
-/// A response, whatever its status.
-#[derive(Debug, Clone)]
-pub struct Fetched {
-    /// The URL that answered, after redirects.
-    pub url: Url,
-    /// Whether a redirect led there.
-    pub is_redirected: bool,
-    pub status: StatusCode,
-    /// The reason phrase, unless it is the usual one of the status.
-    pub reason: Option<Bytes>,
-    pub headers: HeaderMap,
-    /// The body, up to the limit or to the point where it was enough.
-    pub body: Bytes,
-}
-
-impl Fetched {
-    /// Creates an empty response of `url` with status 200.
-    pub fn empty(url: Url) -> Self {
-        Self { url, is_redirected: false, status: StatusCode::OK, reason: None, headers: HeaderMap::new(), body: Bytes::new() }
-    }
-}
-
 impl Guard {
     /// Performs a request.
     ///
@@ -198,22 +175,30 @@ impl Guard {
     /// [`FetchError`]. A response with an error status is not an error.
     #[boxed]
     pub async fn fetch<'a>(&'a self, request: Fetch<'a>) -> Result<Fetched, FetchError> {
-        let wall = request.wall;
-        let fetched = async {
-            let _open = self.0.open.turn(request.owner.into()).await;
-            OWNER.scope(request.owner.into(), self.follow(request)).await
-        };
+        let (wall, enough) = (request.wall, request.enough);
+        let fetched = async { self.begin(request).await?.whole(enough).await };
         tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())))
     }
 
-    async fn follow(&self, mut request: Fetch<'_>) -> Result<Fetched, FetchError> {
+    /// Performs a request up to the head of its response, which keeps its place among the open requests until it is
+    /// dropped. The caller limits the time.
+    ///
+    /// # Errors
+    ///
+    /// [`FetchError`].
+    pub(crate) async fn begin<'a>(&'a self, request: Fetch<'a>) -> Result<OpenResponse, FetchError> {
+        let open = self.0.open.turn(request.owner.into()).await;
+        Ok(OWNER.scope(request.owner.into(), self.follow(request)).await?.keeping(open))
+    }
+
+    async fn follow(&self, mut request: Fetch<'_>) -> Result<OpenResponse, FetchError> {
         let mut url = self.check(request.url, request.hosts)?;
         if let Some(reason) = request.hops.and_then(|hops| hops.refusal(&url)) {
             return Err(FetchError::Forbidden(reason.to_owned()));
         }
         for hop in 0..=MAX_REDIRECTS {
             let filled = self.fill(&url, &request)?;
-            let (response, _reading) = match &request.recorded {
+            let (response, reading) = match &request.recorded {
                 None => self.send(&url, filled, &request).await.map(|(response, reading)| (response.map(Either::Left), Some(reading)))?,
                 Some(recorded) => {
                     let named = request.placeholders.map(|placeholders| placeholders.named(&url));
@@ -227,8 +212,7 @@ impl Guard {
             }
             let follows = is_redirect(status) && request.follows();
             let Some(location) = response.headers().get(LOCATION).filter(|_| follows) else {
-                let fetched = read(url, response, request.body_bytes, request.enough).await?;
-                return Ok(Fetched { is_redirected: hop > 0, ..fetched });
+                return OpenResponse::new(url, hop > 0, response, reading, request.body_bytes);
             };
             let next = self.redirected(&url, location, request.hosts)?;
             if let Some(reason) = request.hops.and_then(|hops| hops.refusal(&next)) {
@@ -333,63 +317,4 @@ fn is_redirect(status: StatusCode) -> bool {
 
 fn not_recorded() -> FetchError {
     FetchError::Unreachable("there is no recorded answer for this URL".to_owned())
-}
-
-async fn read(
-    url: Url,
-    response: Response<Either<Incoming, Full<Bytes>>>,
-    limit: usize,
-    enough: Option<fn(&[u8]) -> bool>,
-) -> Result<Fetched, FetchError> {
-    let (head, mut incoming) = response.into_parts();
-    let reason = head.extensions.get::<ReasonPhrase>().map(|reason| Bytes::copy_from_slice(reason.as_bytes()));
-    let (status, mut headers) = (head.status, head.headers);
-    let coding = Coding::of(&headers)?;
-    // Only an unencoded body can be examined in part.
-    let enough = enough.filter(|_| coding == Coding::Identity);
-    if incoming.size_hint().exact().is_some_and(|length| length > limit as u64) {
-        return Err(FetchError::TooLarge(limit));
-    }
-    let mut body = BytesMut::new();
-    while let Some(frame) = incoming.frame().await {
-        // Trailers are ignored.
-        let Ok(chunk) = frame.map_err(|error| broken(&*error, BROKE))?.into_data() else { continue };
-        if body.len() + chunk.len() > limit {
-            return Err(FetchError::TooLarge(limit));
-        }
-        body.extend_from_slice(&chunk);
-        if enough.is_some_and(|enough| enough(&body)) {
-            break;
-        }
-    }
-    let mut body = body.freeze();
-    // The headers of an answer to HEAD describe the body of a GET.
-    if coding != Coding::Identity && !body.is_empty() {
-        body = run_blocking(coding.decoded_bytes(body.len(), limit), || coding.decode(&body, limit)).await?;
-        headers.remove(CONTENT_ENCODING);
-        headers.remove(CONTENT_LENGTH);
-    }
-    Ok(Fetched { status, reason, headers, body, ..Fetched::empty(url) })
-}
-
-/// The message if nothing else is known.
-const BROKE: &str = "the connection was lost";
-
-/// Returns the guard's own refusal if it is in the error chain, otherwise the innermost error.
-fn broken(error: &(dyn Error + 'static), what: &str) -> FetchError {
-    let mut link = error;
-    loop {
-        if let Some(refusal @ (DialError::NotPublic { .. } | DialError::Own(_))) = link.downcast_ref() {
-            return FetchError::Forbidden(refusal.to_string());
-        }
-        if let Some(flooded @ FetchError::Flooded(_)) = link.downcast_ref() {
-            return flooded.clone();
-        }
-        // An I/O error contains its cause but returns the cause's source as its own.
-        let held = link.downcast_ref::<io::Error>().and_then(io::Error::get_ref).map(|held| held as &(dyn Error + 'static));
-        match held.or_else(|| link.source()) {
-            Some(source) => link = source,
-            None => return FetchError::Unreachable(format!("{what}: {link}")),
-        }
-    }
 }

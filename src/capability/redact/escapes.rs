@@ -32,6 +32,21 @@ pub(super) fn origins(text: &[u8], places: Vec<Range<usize>>) -> Vec<Range<usize
     places.into_iter().map(|place| start_of(place.start)..end_of(place.end)).collect()
 }
 
+/// Returns where the escape at the end of a text begins, if more of the text can change its meaning. Otherwise returns the
+/// text's length.
+pub(super) fn complete_until(text: &[u8]) -> usize {
+    let mut until = text.len();
+    if text.contains(&b'\\') {
+        decode(text, |source, _| {
+            let can_continue = source.len() == 1 || text.get(source.start + 1) == Some(&b'u');
+            if source.end == text.len() && can_continue {
+                until = source.start;
+            }
+        });
+    }
+    until
+}
+
 /// Decodes the escapes of a text. Calls `on_escape` for each, with its place in the text and in the decoded text.
 fn decode(text: &[u8], mut on_escape: impl FnMut(Range<usize>, Range<usize>)) -> Vec<u8> {
     let (mut decoded, mut done) = (Vec::with_capacity(text.len()), 0);

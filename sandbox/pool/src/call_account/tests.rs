@@ -65,6 +65,34 @@ fn concurrent_and_total_ops_are_limited() {
 }
 
 #[test]
+fn reads_of_responses_are_no_ops_and_have_a_limit_of_their_own() {
+    let limits = Limits { ops: 1, ..Limits::default() };
+    let mut ledger = CallLedger::new(limits, Work::Handle);
+    let read = |op| ToHost::Op { op, request: OpRequest::FetchRead { id: 1 } };
+    for op in 0..READS_PER_OP + SLACK {
+        ledger.admit(read(op as u32)).unwrap();
+        ledger.answered(OpKind::Request, true);
+        ledger.admit(ToHost::Waiting).unwrap();
+    }
+    assert_eq!(ledger.ops(), 0);
+    let limit = READS_PER_OP;
+    let beyond = Breach::Limit(StopReason::Ops { what: "reads of responses".into(), limit });
+    assert_eq!(ledger.admit(read(u32::MAX)).err(), Some(beyond));
+}
+
+#[test]
+fn the_end_of_a_request_waits_for_no_op_and_counts_as_one() {
+    let mut ledger = ledger();
+    let cancel = |op| ToHost::Op { op, request: OpRequest::FetchCancel { id: 1 } };
+    let in_all = Limits::default().ops + SLACK;
+    for op in 0..in_all {
+        ledger.admit(cancel(op as u32)).unwrap();
+    }
+    assert_eq!(ledger.in_flight(), 0);
+    assert!(matches!(ledger.admit(cancel(u32::MAX)), Err(Breach::Limit(StopReason::Ops { .. }))));
+}
+
+#[test]
 fn concurrent_timers_have_their_own_limit() {
     let mut ledger = ledger();
     let sleep = |op| ToHost::Op { op, request: OpRequest::Sleep { ms: 1 } };

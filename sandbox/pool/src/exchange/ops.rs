@@ -80,7 +80,7 @@ impl<'a> Ops<'a> {
     ///
     /// The requests exceed the bytes of a call. An honest worker waits for room before it sends.
     pub(super) fn admission(&mut self, op: u32, request: OpRequest) -> Result<(), Breach> {
-        if OpKind::of(&request) == OpKind::Timer {
+        if matches!(OpKind::of(&request), OpKind::Timer | OpKind::Cancel) {
             self.begin(op, request, 0, 0);
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl<'a> Ops<'a> {
     fn done(&mut self, answered: OpAnswer) -> OpAnswer {
         self.bytes -= answered.bytes;
         self.request_bytes -= answered.request_bytes;
-        self.requests -= usize::from(answered.kind != OpKind::Timer);
+        self.requests -= usize::from(!matches!(answered.kind, OpKind::Timer | OpKind::Cancel));
         answered
     }
 

@@ -19,8 +19,8 @@ pub(super) fn op_task(state: &mut OpState) -> u32 {
     CallState::of(state).ops().task()
 }
 
-/// Marks op `number` as unwanted: its answer wakes nobody.
+/// Marks op `number` as unwanted: its answer wakes nobody. Returns whether the host has it.
 #[op2(fast)]
-pub(super) fn op_forget(state: &mut OpState, #[smi] number: u32) {
-    CallState::of(state).ops().forget(number);
+pub(super) fn op_forget(state: &mut OpState, #[smi] number: u32) -> bool {
+    CallState::of(state).ops().forget(number)
 }

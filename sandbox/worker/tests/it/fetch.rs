@@ -40,6 +40,7 @@ fn a_request_reaches_the_host_with_its_method_headers_and_body() {
         headers: vec![row("content-type", "application/json"), row("x-a", "b")],
         body: "{\"n\":1}".into(),
         redirect: RedirectMode::Manual,
+        id: 1,
     };
     assert_eq!(worker.ops, [sent]);
 }

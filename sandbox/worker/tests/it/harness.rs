@@ -1,7 +1,7 @@
 //! Test host for one worker, with a map as store and a fake clock.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     io::{Read, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -49,6 +49,8 @@ pub struct Worker {
     pub body: Option<Vec<u8>>,
     /// Its `Content-Type`.
     pub content_type: String,
+    /// The pieces of the bodies of responses from `pieces.example`, after the first.
+    pub pieces: VecDeque<Result<OpValue, OpFailure>>,
     /// Ops of the last call, in order.
     pub ops: Vec<OpRequest>,
     pub logs: Vec<LogLine>,
@@ -117,6 +119,7 @@ impl Worker {
             kv: BTreeMap::new(),
             files: BTreeMap::new(),
             body: None,
+            pieces: VecDeque::new(),
             content_type: "application/json".into(),
             ops: Vec::new(),
             logs: Vec::new(),
@@ -345,6 +348,13 @@ impl Worker {
             OpRequest::Fetch { url, .. } if url.contains("10.0.0.1") => {
                 Err(OpFailure::new("forbidden_address", "`10.0.0.1` is not a public address"))
             }
+            OpRequest::Fetch { url, .. } if url.contains("pieces.example") => {
+                let head = serde_json::json!({
+                    "status": 200, "statusText": "OK", "url": url, "redirected": false, "headers": [["content-type", "text/event-stream"]],
+                });
+                Ok(OpValue::Response { head: head.to_string().into(), body: "first;".into(), more: true })
+            }
+            OpRequest::FetchRead { .. } => self.pieces.pop_front().unwrap_or(Ok(OpValue::None)),
             OpRequest::Fetch { method, url, body, .. } => {
                 let headers = [["content-type", "application/json"], ["x-word", "caf\u{e9}"], ["set-cookie", "a=b"], ["set-cookie", "c=d"]];
                 let head = serde_json::json!({
@@ -352,7 +362,7 @@ impl Worker {
                 });
                 let sent = String::from_utf8_lossy(body);
                 let body = serde_json::json!({ "method": method, "body": sent }).to_string();
-                Ok(OpValue::Response { head: head.to_string().into(), body: body.into() })
+                Ok(OpValue::Response { head: head.to_string().into(), body: body.into(), more: false })
             }
             OpRequest::StreamOpen { .. } | OpRequest::StreamWrite { .. }
                 if self.takes_chunks != usize::MAX && self.chunks().len() > self.takes_chunks =>

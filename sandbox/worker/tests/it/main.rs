@@ -10,6 +10,7 @@ mod encoding;
 mod ended;
 mod events;
 mod fetch;
+mod fetch_bodies;
 mod file_reader;
 mod fuzz;
 mod harness;

@@ -135,7 +135,7 @@ fn memories_tables_and_modules_have_a_maximum() {
           refused(() => new WebAssembly.Module(new Uint8Array((4 << 20) + 1))),
           f(1), f(100), f(2_000), m.buffer.byteLength,
         ];";
-    assert_eq!(json_of(body), json!(["RangeError", "RangeError", "RangeError", "RangeError", 0, 1, -1, 101 * 65_536]));
+    assert_eq!(json_of(body), json!(["RangeError", "RangeError", "RangeError", "CompileError", 0, 1, -1, 101 * 65_536]));
 }
 
 #[test]
