@@ -42,7 +42,8 @@ pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
 
 /// Starts the installation of the npm packages of this folder of `fixtures`: of `express`, with which paid calls are
 /// compared; of `contract`, the TypeScript compiler; of `packages`, which a builder has next to a tool; of `tried`, for
-/// `cargo xtask packages`; of `browser`, without the browser itself; of `wpt`, the runtimes beside the host.
+/// `cargo xtask packages`; of `examples`, for `cargo xtask examples`; of `browser`, without the browser itself; of `wpt`,
+/// the runtimes beside the host.
 pub(crate) fn prepare_npm(fixture: &'static str) -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(move || {
         let to = copy_fixture(fixture)?;

@@ -17,6 +17,7 @@ mod deny;
 mod dist;
 mod docs;
 mod engine;
+mod examples;
 mod failure;
 mod fuzz;
 mod host;
@@ -76,6 +77,7 @@ cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real brows
 cargo xtask faces snapshots --accept                     store what a screen reader gets of each page; without the flag, compare
 cargo xtask faces speed [--tools 1000]                   how long the list of tools takes to load
 cargo xtask packages [NAME…] [--accept]                  popular npm packages in tools: published, and called once
+cargo xtask examples [--engine v8|quickjs]               ten tools that people sell: published, and paid for by a stock client
 cargo xtask vendor [--check]                             build the page editor and Node's modules from locked packages
 cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball and the Debian package; with --check, test them
 cargo xtask lint                                         formatting, prose, clippy, documentation and dependencies; warnings are errors
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         Some("renewals") => args::Args::parse(words).and_then(|args| long_tests::renewals(&args)),
         Some("damage") => args::Args::parse(words).and_then(|args| long_tests::damage(&args)),
         Some("faces") => args::Args::parse(words).and_then(|args| browser_stories::run(&args)),
+        Some("examples") => args::Args::parse(words).and_then(|args| examples::run(&args)),
         Some("packages") => args::Args::parse(words).and_then(|args| npm_packages::run(&args)),
         Some("vendor") => args::Args::parse(words).and_then(|args| vendor::run(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),

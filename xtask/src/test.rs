@@ -14,7 +14,7 @@ use crate::{
     args::{Args, EngineArg},
     browser_stories, clients, conformance,
     engine::{self, Engine},
-    packages, paths, shell, soak, workers,
+    examples, packages, paths, shell, soak, workers,
 };
 
 /// The tests of a running host with hostile code.
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     packages::NGINX.require()?;
     packages::PROMETHEUS.require()?;
     let (clients, contract, packages) = (clients::prepare(), clients::prepare_npm("contract"), clients::prepare_npm("packages"));
-    let (mcp_clients, browser) = (conformance::prepare(), browser_stories::prepare());
+    let (mcp_clients, browser, tools) = (conformance::prepare(), browser_stories::prepare(), examples::prepare());
     let worker = workers::build(engines[0])?;
     let clients = clients.join().map_err(|_| "the installation of the payers broke")??;
     contract.join().map_err(|_| "the installation of the compiler broke")??;
@@ -82,6 +82,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let host = paths::target().join("debug/tollhouse");
         if let Err(reason) = conformance::check(&host, &worker, &mcp_clients) {
             eprintln!("conformance: {reason}");
+            tally.broken += 1;
+        }
+        let tools = tools.join().map_err(|_| "the installation of the packages of the examples broke")??;
+        if let Err(reason) = examples::check(&host, &worker, &tools) {
+            eprintln!("examples: {reason}");
             tally.broken += 1;
         }
         let browser = browser.join().map_err(|_| "the installation of what looks at pages broke")??;
