@@ -74,14 +74,14 @@
      */
     async whole(limit) {
       this.requireUsable();
-      if (this.#stream !== undefined) return parts.readStream(this.#stream, limit);
+      if (this.#stream !== undefined) return await parts.readStream(this.#stream, limit);
       if (this.#content !== null) this.#used = true;
       return this.#content;
     }
     /** Reads everything for the handler, as a string, bytes or null. */
     async #read() {
       this.requireUsable();
-      if (this.#stream !== undefined) return parts.collectStream(this.#stream);
+      if (this.#stream !== undefined) return await parts.collectStream(this.#stream);
       if (this.#content !== null) this.#used = true;
       return this.#content;
     }

@@ -63,7 +63,7 @@
     }
     async bytes() {
       this.requireUsable();
-      if (this.#stream !== undefined) return parts.collectStream(this.#stream);
+      if (this.#stream !== undefined) return await parts.collectStream(this.#stream);
       this.#used = true;
       const all = new Uint8Array(this.#length);
       let at = 0;
