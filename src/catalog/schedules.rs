@@ -37,6 +37,7 @@ const NEVER: Timestamp = Timestamp(253_402_207_200_000);
 const PAGE: usize = 64;
 
 static UNREADABLE: LogGate = LogGate::every(Duration::from_secs(3_600));
+static UNREADABLE_TOOL: LogGate = LogGate::every(Duration::from_secs(3_600));
 
 /// Maximum attempts to store the end of a run, while others change the schedules.
 const MAX_ATTEMPTS: usize = 8;
@@ -191,7 +192,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// Those of the store. The claim may exist then, and counts as lost later.
+    /// Those of the store, except that the tool cannot be read. The claim may exist then, and counts as lost later.
     #[boxed]
     pub async fn claim_schedule(&self, id: &EndpointId, call: &CallId, now: Timestamp) -> Result<ScheduleTurn, StoreError> {
         let Some(row) = SCHEDULES.row(&*self.store, id).await? else { return Ok(ScheduleTurn::default()) };
@@ -200,8 +201,13 @@ impl Catalog {
         }
         let live = match self.find(row.value.slug.as_str()).await {
             Ok(live) => live.filter(|live| live.endpoint.id == *id),
-            Err(FindError::Store(error)) => return Err(error),
-            // Another host may have the source.
+            // It stays due, and must not stop those after it. Another host may be able to read it.
+            Err(FindError::Store(error)) => {
+                if let Some(skipped) = UNREADABLE_TOOL.pass() {
+                    tracing::error!(endpoint.id = %id, %error, skipped, "a tool is unreadable and its schedules do not run");
+                }
+                return Ok(ScheduleTurn::default());
+            }
             Err(FindError::SourceLost(_)) => return Ok(ScheduleTurn::default()),
         };
         let Some(live) = live else {

@@ -16,7 +16,7 @@ use super::{
 const SHORT_BYTES: u64 = 16 << 10;
 
 /// Maximum bytes of bodies, or of unread answers, for an address to draw on the reserve for addresses that use little.
-const LITTLE_OF_BODIES: usize = 64 << 10;
+pub(crate) const LITTLE_OF_BODIES: usize = 64 << 10;
 const LITTLE_OF_ANSWERS: usize = 512 << 10;
 /// Maximum open connections of an address that draws on the reserve.
 const FEW_CONNECTIONS: usize = 8;

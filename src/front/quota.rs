@@ -207,6 +207,12 @@ impl QuotaShare {
         }
     }
 
+    /// Returns whether its address uses so little that it can draw on the reserve.
+    pub(crate) fn is_of_little(&self) -> bool {
+        let used = self.quota.used.lock();
+        used.by_network.get(&self.address).is_none_or(|address_use| self.quota.counts_as_little(*address_use))
+    }
+
     /// Returns the amount that it holds.
     pub(crate) fn amount(&self) -> usize {
         self.amount

@@ -35,15 +35,24 @@ use super::{
     api_error::ApiError,
     body::{BodyError, discard, expects_continue},
     error_codes::Code,
-    memory_budget::MemoryBudget,
+    memory_budget::{LITTLE_OF_BODIES, MemoryBudget},
     quota::{Quota, QuotaShare},
 };
 
-/// Longest body that stays in memory, and the bytes of a longer one that are in memory at once.
+/// Longest body that stays in memory.
 const BLOCK_BYTES: usize = 256 << 10;
+
+/// Bytes of a longer body that are in memory at once. An address that uses little has a reserve for so many.
+const FILE_BLOCK_BYTES: usize = LITTLE_OF_BODIES;
+
+/// Minimum buffer for a body, in bytes.
+const LEAST_BLOCK_BYTES: usize = 16 << 10;
 
 /// Unit in which the disk is shared, in bytes. A file takes at least one, so that files are few.
 const UNIT_BYTES: usize = 1 << 20;
+
+/// Maximum bytes of files of an address that draws on the reserve: more than the default of `bodyBytes`.
+const LITTLE_OF_FILES: usize = 16 << 20;
 
 /// Number of bytes of a body that extend its time limit by one second.
 const MIN_BYTES_PER_SECOND: u64 = 256 << 10;
@@ -91,8 +100,15 @@ impl Spool {
         }
         // Fails now instead of at the first long body.
         drop(tempfile::tempfile_in(folder)?);
-        let files = Quota::new(settings.max, settings.max_per_address);
-        Ok(Self { folder: folder.to_owned(), files, owners: Arc::new(OwnerBytes { max: settings.max, owners: Lock::default() }) })
+        let QuotaSettings { max, max_per_address } = settings;
+        // Without a limit per address, all clients can have the same one. A small disk has no room for a reserve.
+        let little = max.and_then(|max| max_per_address.map(|_| LITTLE_OF_FILES.min(max / 32))).filter(|little| *little >= UNIT_BYTES);
+        let files = match little {
+            Some(little) => Quota::with_reserve(max, max_per_address, little),
+            None => Quota::new(max, max_per_address),
+        };
+        let reserve = little.and(max).map_or(0, |max| max / 8);
+        Ok(Self { folder: folder.to_owned(), files, owners: Arc::new(OwnerBytes { max, reserve, owners: Lock::default() }) })
     }
 
     /// Returns the bytes of all files, in whole units.
@@ -126,7 +142,6 @@ impl Spool {
         }
         let begun = Instant::now();
         let mut received = Received::default();
-        let mut share: Option<QuotaShare> = None;
         loop {
             let stall = settings.stall.map(|stall| Instant::now() + stall);
             let whole = settings.time.map(|time| begun + time + Duration::from_secs(received.bytes / MIN_BYTES_PER_SECOND));
@@ -136,7 +151,7 @@ impl Spool {
             };
             let Some(chunk) = next.transpose().map_err(|_| BodyError::EndedEarly)? else { break };
             received.bytes += chunk.len() as u64;
-            let is_only = share.is_none() && stream.is_end_stream() && chunk.len() <= BLOCK_BYTES;
+            let is_only = received.share.is_none() && stream.is_end_stream() && chunk.len() <= BLOCK_BYTES;
             let taken = if received.bytes > limit {
                 Err(too_large().into())
             } else if is_only {
@@ -144,10 +159,10 @@ impl Spool {
                 received.block = chunk.to_vec();
                 Ok(())
             } else {
-                self.take(intake, &request, &mut share, &mut received, &chunk).await
+                self.take(intake, &request, &mut received, &chunk).await
             };
             if let Err(refused) = taken {
-                drop((received, share));
+                drop(received);
                 discard(stream).await;
                 return Err(refused);
             }
@@ -157,7 +172,7 @@ impl Spool {
         }
         let is_kept = received.bytes <= request.kept;
         let SpoolRequest { content_type, .. } = request;
-        received.finish(content_type, share, is_kept).await
+        received.finish(content_type, is_kept).await
     }
 
     /// Adds a chunk, and moves what is in memory to the file if it is a block.
@@ -165,19 +180,15 @@ impl Spool {
         &self,
         intake: &MemoryBudget,
         request: &SpoolRequest<'_>,
-        share: &mut Option<QuotaShare>,
         received: &mut Received,
         chunk: &Bytes,
     ) -> Result<(), ApiError> {
-        if share.is_none() {
-            *share = Some(intake.hold(request.peer, BLOCK_BYTES)?);
-        }
         let mut rest = &chunk[..];
         while !rest.is_empty() {
-            if received.block.len() == BLOCK_BYTES {
+            if received.block.len() == received.room && !received.enlarge(|bytes| intake.hold(request.peer, bytes))? {
                 self.write_block(request, received).await?;
             }
-            let (now, later) = rest.split_at(rest.len().min(BLOCK_BYTES - received.block.len()));
+            let (now, later) = rest.split_at(rest.len().min(received.room - received.block.len()));
             received.block.extend_from_slice(now);
             rest = later;
         }
@@ -201,7 +212,7 @@ impl Spool {
         of_address
             .take(UNIT_BYTES)
             .map_err(|full| ApiError::new(Code::Busy, full.reached("bytes of long request bodies")).retry_after(1))?;
-        let of_owner = self.owners.take(request.owner, UNIT_BYTES);
+        let of_owner = self.owners.take(request.owner, UNIT_BYTES, of_address.is_of_little());
         let of_owner = of_owner.ok_or_else(|| {
             ApiError::new(Code::Busy, "the tools of this builder have reached their share of bytes of long request bodies").retry_after(1)
         })?;
@@ -229,6 +240,11 @@ struct Received {
     hash: PiecewiseHash,
     /// The last bytes.
     block: Vec<u8>,
+    /// Maximum bytes of the block, which the share covers. 0 if all of the body came at once.
+    room: usize,
+    /// The share of the memory for bodies. It grows with what has come, so that a client that sends little takes little
+    /// from others.
+    share: Option<QuotaShare>,
     /// `None` before the first block is full, and for a body that is not kept.
     file: Option<SpoolFile>,
 }
@@ -247,6 +263,28 @@ struct FileShare {
 }
 
 impl Received {
+    /// Makes room for more bytes in the block, with a share from `hold`. Returns false if the block must be written
+    /// first: it has its maximum, or there is no memory for a larger one.
+    fn enlarge(&mut self, hold: impl FnOnce(usize) -> Result<QuotaShare, ApiError>) -> Result<bool, ApiError> {
+        let max = if self.hashed == 0 { BLOCK_BYTES } else { FILE_BLOCK_BYTES };
+        let room = (self.room * 2).clamp(LEAST_BLOCK_BYTES, max);
+        if self.room >= room {
+            return Ok(false);
+        }
+        let more = match hold(room - self.room) {
+            Ok(more) => more,
+            Err(_) if self.room > 0 => return Ok(false),
+            Err(refused) => return Err(refused),
+        };
+        match &mut self.share {
+            Some(share) => share.join(more),
+            none => *none = Some(more),
+        }
+        self.block.reserve_exact(room - self.block.len());
+        self.room = room;
+        Ok(true)
+    }
+
     /// Hashes the block, and writes it to the file if there is one. If this future is dropped, the file keeps its share
     /// until it is closed.
     async fn write(&mut self) -> Result<(), ApiError> {
@@ -260,15 +298,20 @@ impl Received {
         written.map_err(|error| unstored(&error))?;
         self.hashed += block.len() as u64;
         block.clear();
+        if self.room > FILE_BLOCK_BYTES {
+            block.shrink_to(FILE_BLOCK_BYTES);
+            drop(self.share.as_mut().map(|share| share.split(self.room - FILE_BLOCK_BYTES)));
+            self.room = FILE_BLOCK_BYTES;
+        }
         (self.hash, self.block, self.file) = (hash, block, file);
         Ok(())
     }
 
-    async fn finish(mut self, content_type: String, share: Option<QuotaShare>, is_kept: bool) -> Result<RawBody, ApiError> {
+    async fn finish(mut self, content_type: String, is_kept: bool) -> Result<RawBody, ApiError> {
         let bytes = self.bytes;
         if self.file.is_none() && self.hashed == 0 {
             self.block.shrink_to_fit();
-            let share = share.map(|mut share| share.split(self.block.len()));
+            let share = self.share.map(|mut share| share.split(self.block.len()));
             let content = Bytes::from_owner(HeldBlock { block: self.block, _share: share });
             let (hash, content) = hash_of(content).await?;
             return Ok(RawBody { content_type, bytes, hash, content: is_kept.then(|| Arc::new(CallBody::in_memory(content))) });
@@ -305,10 +348,13 @@ fn unstored(error: &io::Error) -> ApiError {
     ApiError::new(Code::Busy, "the host cannot store the body now").retry_after(5)
 }
 
-/// Bytes of files by owner. An owner gets no more room once it uses seven times the bytes that are free.
+/// Bytes of files by owner. An owner gets no more room once it uses seven times the bytes that are free. The reserve is
+/// not free for callers that use more than a little, so that they leave some of their owner's share to its other callers.
 #[derive(Debug)]
 struct OwnerBytes {
     max: Option<usize>,
+    /// Bytes for addresses that use little.
+    reserve: usize,
     owners: Lock<OwnerUse>,
 }
 
@@ -327,10 +373,11 @@ struct OwnerShare {
 }
 
 impl OwnerBytes {
-    fn take(self: &Arc<Self>, owner: &str, more: usize) -> Option<OwnerShare> {
+    fn take(self: &Arc<Self>, owner: &str, more: usize, is_of_little: bool) -> Option<OwnerShare> {
         let mut used = self.owners.lock();
         let has = used.owners.get(owner).copied().unwrap_or_default();
-        if let Some(max) = self.max {
+        let reserve = if is_of_little { 0 } else { self.reserve };
+        if let Some(max) = self.max.map(|max| max - reserve) {
             let units = |bytes: usize| bytes / UNIT_BYTES;
             if !Share::OfFree.allows(units(max), units(has), units(max.saturating_sub(used.all))) {
                 return None;

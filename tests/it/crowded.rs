@@ -2,6 +2,7 @@
 
 use std::{cell::Cell, net::Ipv4Addr, time::Duration};
 
+use reqwest::Method;
 use serde_json::json;
 
 use crate::harness::{Host, Payer, eventually, js, raw::Raw};
@@ -63,4 +64,32 @@ async fn paid_call_has_room_despite_strangers_bodies() {
     }
     drop(hoard);
     eventually("all of it is given back", SECONDS, || async { (bytes().await == 0).then_some(()) }).await;
+}
+
+/// Four addresses could once hold all of it with a few bytes: each body that is not JSON took 256 KiB from its first byte on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paid_file_has_room_despite_strangers_files_that_hardly_begin() {
+    let host = Host::builder().flag("--body-bytes-held", ALL).flag("--address-body-bytes-held", ALL / 4).start().await;
+    for (slug, price_usd) in [("files", 0.01), ("free", 0.0)] {
+        let mut tool = js(slug, price_usd, "export default async (req) => (await req.bytes()).length;");
+        tool["requestTypes"] = json!(["text/csv"]);
+        host.publish(&tool).await;
+    }
+    let credit = host.mint(1.0).await;
+    let mut strangers = vec![];
+    for n in 0..20 {
+        let mut raw = Raw::open_from(&host, Ipv4Addr::new(127, 0, 0, 2 + n % 4)).await;
+        raw.send("POST /tools/free HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/csv\r\ncontent-length: 9000\r\n\r\na").await;
+        strangers.push(raw);
+    }
+    let held = eventually("the bodies have begun", SECONDS, async || {
+        let held = host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() as usize;
+        Some(held).filter(|held| *held >= 20 * (16 << 10))
+    })
+    .await;
+    for bytes in [BODY, 2 << 20] {
+        let request = host.request(Method::POST, "/tools/files").header("content-type", "text/csv").header("x-developer-credit", &credit);
+        let answer = host.send(request.body(vec![b'a'; bytes])).await.is(200).json();
+        assert_eq!(answer, json!(bytes), "{held} bytes are held");
+    }
 }

@@ -95,6 +95,25 @@ async fn work_of_one_tool_leaves_the_workers_to_others() {
 }
 
 #[tokio::test]
+async fn work_of_a_callers_calls_is_done_beside_work_of_another_caller() {
+    // A tool has four places.
+    let host = Host::builder().flag("--sandbox-processes", 64).start().await;
+    let source = "export default (req, ctx) => {
+      const wait = new Promise((done) => setTimeout(done, req.input.ms));
+      ctx.waitUntil(wait.then(() => ctx.log.info(req.input.text)));
+      return 1;
+    };";
+    host.publish(&js("later", 0.0, source)).await;
+    let stranger = reqwest::Client::builder().no_proxy().local_address(Some([127, 0, 0, 2].into())).build().unwrap();
+    for _ in 0..4 {
+        let call = stranger.post(format!("{}/tools/later", host.url)).json(&json!({ "ms": 9_000, "text": "theirs" }));
+        host.send(call).await.is(200);
+    }
+    host.call("later", &json!({ "ms": 1, "text": "ours" })).await.is(200);
+    line(&host, "later", "ours").await;
+}
+
+#[tokio::test]
 async fn dry_run_ends_with_its_work() {
     let host = Host::start().await;
     host.publish(&js("later", 0.0, LATER)).await;

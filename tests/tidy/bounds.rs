@@ -116,6 +116,7 @@ const TABLES: &[(Bound, &[&str])] = &[
 /// The fields with a map, a set or a queue, by file.
 const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("sandbox/fair/src/lib.rs", SINCE_A_SWEEP, &["owners", "waiting"]),
+    ("sandbox/pool/src/background.rs", Line("calls that work after their answer"), &["endpoints", "callers"]),
     ("sandbox/pool/src/breaker.rs", SINCE_A_SWEEP, &["Recent", "callers"]),
     ("sandbox/pool/src/code_cache.rs", Line("compiled code of sources"), &["CodeCache"]),
     ("sandbox/pool/src/core.rs", Line("places in line, running slots, processes, starts"), &["everyone"]),

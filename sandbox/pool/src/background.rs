@@ -2,12 +2,13 @@
 //!
 //! Such a call keeps its worker and its places until its work ends or a limit stops it, although
 //! nobody waits for it. All of them together have a quarter of the processes. An owner can have at
-//! most half of these, and an endpoint a quarter, so that a newcomer always finds a place. A call
-//! without a place ends with its answer.
+//! most half of these, and an endpoint a quarter, so that a newcomer always finds a place. Of an
+//! endpoint's places, a caller can have as many as it leaves free, because otherwise the work of
+//! other callers' calls would be lost. A call without a place ends with its answer.
 
-use std::sync::Arc;
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-use tollhouse_fair::{FairPermit, FairSemaphore, Share};
+use tollhouse_fair::{FairPermit, FairSemaphore, Share, lock::Lock};
 use tollhouse_protocol::{Outcome, StopReason};
 
 /// One in four processes can work after an answer, and one in four of these for one endpoint.
@@ -28,20 +29,89 @@ pub enum BackgroundEnd {
 #[derive(Debug)]
 pub(crate) struct Background {
     by_owner: Arc<FairSemaphore<Box<str>>>,
-    by_endpoint: Arc<FairSemaphore<Box<str>>>,
+    by_endpoint: Arc<EndpointPlaces>,
 }
 
 impl Background {
     /// Creates the places of a pool with at most `processes`.
     pub(crate) fn new(processes: usize) -> Self {
         let max = (processes / PART).max(1);
-        let by_endpoint = FairSemaphore::new(max, Share::AllBut(max - max / PART));
+        let by_endpoint = Arc::new(EndpointPlaces { max: (max / PART).max(1), endpoints: Lock::default() });
         Self { by_owner: FairSemaphore::new(max, Share::HalfOfFree), by_endpoint }
     }
 
-    /// Returns the work after the answer of one call, which holds no place yet.
-    pub(crate) fn of_call<'a>(&'a self, owner: &'a str, endpoint: &'a str) -> BackgroundWork<'a> {
-        BackgroundWork { places: self, owner, endpoint, held: None, answer: None, reported_us: 0 }
+    /// Returns the work after the answer of one call, which holds no place yet. Only a call without
+    /// a caller can have all places of its endpoint.
+    pub(crate) fn of_call<'a>(&'a self, owner: &'a str, endpoint: &'a str, caller: Option<IpAddr>) -> BackgroundWork<'a> {
+        BackgroundWork { places: self, owner, endpoint, caller, held: None, answer: None, reported_us: 0 }
+    }
+}
+
+/// The places of each endpoint, which its callers share.
+#[derive(Debug)]
+struct EndpointPlaces {
+    /// Maximum of one endpoint.
+    max: usize,
+    /// Endpoints without a place in use have no entry.
+    endpoints: Lock<HashMap<Box<str>, EndpointUse>>,
+}
+
+/// The places in use at one endpoint.
+#[derive(Debug, Default)]
+struct EndpointUse {
+    all: usize,
+    /// Callers without a place have no entry.
+    callers: HashMap<IpAddr, usize>,
+}
+
+/// A place at an endpoint. Dropping it releases the place.
+#[derive(Debug)]
+struct EndpointPlace {
+    places: Arc<EndpointPlaces>,
+    endpoint: Box<str>,
+    caller: Option<IpAddr>,
+}
+
+impl EndpointPlaces {
+    fn take(self: &Arc<Self>, endpoint: &str, caller: Option<IpAddr>) -> Option<EndpointPlace> {
+        let mut endpoints = self.endpoints.lock();
+        let share = if caller.is_some() { Share::HalfOfFree } else { Share::All };
+        let (all, has) = endpoints.get(endpoint).map_or((0, 0), |used| (used.all, used.of(caller)));
+        if !share.allows(self.max, has, self.max - all) {
+            return None;
+        }
+        let used = endpoints.entry(endpoint.into()).or_default();
+        used.all += 1;
+        if let Some(caller) = caller {
+            *used.callers.entry(caller).or_default() += 1;
+        }
+        Some(EndpointPlace { places: Arc::clone(self), endpoint: endpoint.into(), caller })
+    }
+}
+
+impl EndpointUse {
+    /// Returns the number of places of a caller.
+    fn of(&self, caller: Option<IpAddr>) -> usize {
+        caller.and_then(|caller| self.callers.get(&caller)).copied().unwrap_or_default()
+    }
+}
+
+impl Drop for EndpointPlace {
+    fn drop(&mut self) {
+        let mut endpoints = self.places.endpoints.lock();
+        let Some(used) = endpoints.get_mut(&self.endpoint) else { return };
+        used.all -= 1;
+        if let Some(caller) = self.caller
+            && let Some(has) = used.callers.get_mut(&caller)
+        {
+            *has -= 1;
+            if *has == 0 {
+                used.callers.remove(&caller);
+            }
+        }
+        if used.all == 0 {
+            endpoints.remove(&self.endpoint);
+        }
     }
 }
 
@@ -51,7 +121,8 @@ pub(crate) struct BackgroundWork<'a> {
     places: &'a Background,
     owner: &'a str,
     endpoint: &'a str,
-    held: Option<[FairPermit<Box<str>>; 2]>,
+    caller: Option<IpAddr>,
+    held: Option<(FairPermit<Box<str>>, EndpointPlace)>,
     /// The outcome that was reported before the end of the call.
     answer: Option<Outcome>,
     /// The processor time that was reported with it, in microseconds.
@@ -62,8 +133,8 @@ impl BackgroundWork<'_> {
     /// Takes a place for the work after `answer`. Returns false if there is none.
     pub(crate) fn begin(&mut self, answer: &Outcome, reported_us: u64) -> bool {
         let owner = self.places.by_owner.take(self.owner.into());
-        let endpoint = self.places.by_endpoint.take(self.endpoint.into());
-        self.held = owner.zip(endpoint).map(Into::into);
+        let endpoint = self.places.by_endpoint.take(self.endpoint, self.caller);
+        self.held = owner.zip(endpoint);
         if self.held.is_some() {
             (self.answer, self.reported_us) = (Some(answer.clone()), reported_us);
         }
@@ -88,7 +159,11 @@ mod tests {
     use super::*;
 
     fn begin<'a>(places: &'a Background, owner: &'a str, endpoint: &'a str) -> Option<BackgroundWork<'a>> {
-        let mut work = places.of_call(owner, endpoint);
+        begin_for(places, owner, endpoint, None)
+    }
+
+    fn begin_for<'a>(places: &'a Background, owner: &'a str, endpoint: &'a str, caller: Option<IpAddr>) -> Option<BackgroundWork<'a>> {
+        let mut work = places.of_call(owner, endpoint, caller);
         work.begin(&Outcome::Stopped(StopReason::Deadlock), 7).then_some(work)
     }
 
@@ -105,6 +180,22 @@ mod tests {
         assert!(begin(&places, "a", "x").is_none());
         drop(of_one);
         assert!(begin(&places, "a", "x").is_some());
+    }
+
+    #[test]
+    fn caller_of_an_endpoint_leaves_places_to_its_other_callers() {
+        let caller = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        let places = Background::new(256);
+        let of_one: Vec<_> = std::iter::from_fn(|| begin_for(&places, "a", "x", caller(1))).collect();
+        assert_eq!(of_one.len(), 8, "half of the 16 places of the endpoint");
+        let of_other: Vec<_> = std::iter::from_fn(|| begin_for(&places, "a", "x", caller(2))).collect();
+        assert_eq!(of_other.len(), 4);
+        assert!(begin_for(&places, "a", "x", caller(3)).is_some(), "a newcomer finds a place");
+        assert!(begin_for(&places, "a", "y", caller(1)).is_some(), "the share is one of an endpoint");
+        drop(of_one);
+        assert!(begin_for(&places, "a", "x", caller(1)).is_some());
+        drop(of_other);
+        assert!(places.by_endpoint.endpoints.lock().is_empty(), "nothing is left");
     }
 
     #[test]

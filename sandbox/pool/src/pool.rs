@@ -108,7 +108,7 @@ impl Pool {
                 Some(lease) => (lease, false),
                 None => core.lease(request, &|cpu| host.used(cpu)).await?,
             };
-            let (account, background) = (core.flow.account(owner), core.background.of_call(owner, endpoint));
+            let (account, background) = (core.flow.account(owner), core.background.of_call(owner, endpoint, caller));
             let request = ExchangeParams { limits: &limits, work, account, background };
             host.placed(cold);
             let ended = lease.drive(request, begin, host, &mut permit).await;

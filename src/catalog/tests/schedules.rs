@@ -180,6 +180,17 @@ async fn unreadable_schedules_stop_no_others() {
 }
 
 #[tokio::test]
+async fn tool_that_cannot_be_read_stops_no_other_schedules() {
+    let (one, other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let damaged = Write::put(Space::Endpoints, "ticks", b"{".to_vec());
+    one.store.apply(Batch::of(vec![], vec![damaged]), Durability::Buffered).await.unwrap();
+    assert!(matches!(other.find("ticks").await, Err(FindError::Store(_))));
+    let found = turn(&other, &id, at(8, 10, 0)).await;
+    assert!(found.run.is_none() && found.lost.is_none());
+    assert_eq!(due(&other, at(8, 10, 0)).await, [id], "it runs once it can be read");
+}
+
+#[tokio::test]
 async fn schedules_are_limited_per_tool_and_builder() {
     let (catalog, _folder) = catalog().await;
     let (owner, all) =

@@ -1,6 +1,6 @@
-use std::{convert::Infallible, net::Ipv4Addr};
+use std::{convert::Infallible, net::Ipv4Addr, pin::pin};
 
-use futures_util::stream;
+use futures_util::{FutureExt as _, future::join_all, stream};
 use tollhouse_config::{BodySettings, ConnectionSettings, IntakeSettings};
 use tollhouse_money::receipt::bytes_hash;
 
@@ -131,10 +131,65 @@ async fn a_client_that_stops_or_breaks_off_leaves_nothing() {
 
 #[tokio::test]
 async fn a_body_that_the_memory_has_no_room_for_is_refused() {
-    let ((spool, _folder), intake) = (spool(None, None), intake(Some(BLOCK_BYTES - 1)));
+    let ((spool, _folder), intake) = (spool(None, None), intake(Some(LEAST_BLOCK_BYTES - 1)));
     let refused = read(&spool, &intake, SENT, pieces(&bytes(100), 50)).await.unwrap_err();
     assert_eq!(refused.code(), Code::Busy);
     assert!(read(&spool, &intake, SENT, Body::from(bytes(100))).await.is_ok(), "a body of one chunk is in the buffer of its connection");
+}
+
+/// A body that begins with these bytes and does not end.
+fn unfinished(first: Vec<u8>) -> Body {
+    Body::from_stream(stream::iter([io::Result::Ok(Bytes::from(first))]).chain(stream::pending()))
+}
+
+#[tokio::test]
+async fn bodies_that_have_hardly_begun_leave_memory_to_others() {
+    let ((spool, _folder), intake) = (spool(None, None), intake(Some(8 * MIB)));
+    let mut begun = pin!(join_all((0..100).map(|_| read(&spool, &intake, SENT, unfinished(bytes(1))))));
+    assert!(begun.as_mut().now_or_never().is_none());
+    assert_eq!(intake.held.used(), 100 * LEAST_BLOCK_BYTES);
+    let sent = bytes(BLOCK_BYTES);
+    let body = read(&spool, &intake, Sent { peer: OTHER, ..SENT }, pieces(&sent, 100_000)).await.unwrap();
+    assert_eq!((&*body.hash, spool.used()), (&*bytes_hash(&sent), 0));
+}
+
+#[tokio::test]
+async fn long_body_has_a_small_part_in_memory() {
+    let ((spool, _folder), intake) = (spool(None, None), intake(None));
+    let mut begun = pin!(read(&spool, &intake, SENT, unfinished(bytes(MIB))));
+    while intake.held.used() != FILE_BLOCK_BYTES {
+        assert!(begun.as_mut().now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(spool.used(), MIB);
+}
+
+#[tokio::test]
+async fn long_body_of_an_address_with_little_fits_into_the_reserve_of_memory() {
+    let ((spool, _folder), intake) = (spool(None, None), intake(Some(8 * MIB)));
+    let _others = intake.hold(ONE, 7 * MIB).unwrap();
+    let sent = bytes(3 * MIB);
+    let body = read(&spool, &intake, Sent { peer: OTHER, ..SENT }, pieces(&sent, 100_000)).await.unwrap();
+    assert_eq!((&*body.hash, body.content.unwrap().bytes()), (&*bytes_hash(&sent), 3 * MIB as u64));
+    let refused = read(&spool, &intake, SENT, pieces(&sent, 100_000)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Busy);
+}
+
+#[tokio::test]
+async fn few_addresses_leave_disk_to_those_that_use_little() {
+    for owners in [["a", "a"], ["a", "b"]] {
+        let ((spool, _folder), intake) = (spool(Some(64 * MIB), Some(16 * MIB)), intake(None));
+        let of = |last, owner| {
+            let peer = IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
+            read(&spool, &intake, Sent { peer, owner, ..SENT }, pieces(&bytes(2 * MIB), 64 << 10))
+        };
+        let mut held = vec![];
+        for (last, owner) in (1..=4).flat_map(|last| [0, 1, 0, 1, 0, 1, 0, 1].map(|which| (last, owners[which]))) {
+            held.extend(of(last, owner).await.ok());
+        }
+        assert!(spool.used() >= 44 * MIB && spool.used() <= 56 * MIB, "{owners:?}: {}", spool.used());
+        assert!(of(5, "a").await.is_ok(), "{owners:?}: {}", spool.used());
+    }
 }
 
 #[tokio::test]

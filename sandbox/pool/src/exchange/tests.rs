@@ -154,7 +154,7 @@ fn places() -> &'static Background {
 }
 
 fn params<'a>(limits: &'a Limits, flow: &'a FlowControl) -> ExchangeParams<'a> {
-    ExchangeParams { limits, work: Work::Handle, account: flow.account("a"), background: places().of_call("a", "x") }
+    ExchangeParams { limits, work: Work::Handle, account: flow.account("a"), background: places().of_call("a", "x", None) }
 }
 
 fn done(body: &[u8]) -> ToHost {

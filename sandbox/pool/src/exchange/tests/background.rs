@@ -65,13 +65,13 @@ async fn only_a_handler_that_ran_answers_before_the_end_and_only_once() {
 #[tokio::test]
 async fn work_without_a_place_ends_with_the_answer_and_its_worker() {
     let places = places();
-    let mut others: Vec<_> = (0..8).map(|_| places.of_call("b", "x")).collect();
+    let mut others: Vec<_> = (0..8).map(|_| places.of_call("b", "x", None)).collect();
     assert!(others.iter_mut().any(|work| !work.begin(&outcome(b"1"), 0)), "all places of the endpoint are taken");
     let (host, limits, flow, scheduler) = (Host::default(), Limits::default(), FlowControl::new(1 << 30), scheduler());
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (link, mut buffers, mut peer) = (link(ours), Buffers::default(), Peer(theirs));
     let mut permit = scheduler.acquire(AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
-    let params = ExchangeParams { background: places.of_call("a", "x"), ..params(&limits, &flow) };
+    let params = ExchangeParams { background: places.of_call("a", "x", None), ..params(&limits, &flow) };
     peer.send(&[answered(b"1", 0)]).await;
     let ended = drive(&link, &mut buffers, params, begin(), &host, &mut permit).await;
     assert!(ended.clean.is_none() && host.answers.lock().unwrap().is_empty());

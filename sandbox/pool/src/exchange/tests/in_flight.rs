@@ -50,8 +50,12 @@ async fn call<F: Future<Output = ()>>(flow: &FlowControl, owner: &str, host: &Sl
     let (link, scheduler, limits) = (link(ours), scheduler(), Limits { ops_in_flight: 32, ..Limits::default() });
     let mut permit = scheduler.acquire(AdmissionRequest { owner, endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut buffers = Buffers::default();
-    let request =
-        ExchangeParams { limits: &limits, work: Work::Handle, account: flow.account(owner), background: places().of_call(owner, "x") };
+    let request = ExchangeParams {
+        limits: &limits,
+        work: Work::Handle,
+        account: flow.account(owner),
+        background: places().of_call(owner, "x", None),
+    };
     let peer = async {
         let mut peer = Peer(theirs);
         peer.receive().await;
