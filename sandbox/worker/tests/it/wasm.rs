@@ -116,6 +116,7 @@ fn endless_webassembly_uses_up_its_processor_time() {
 #[test]
 fn a_top_level_with_endless_webassembly_is_stopped() {
     let mut worker = Worker::of_tier(Tier::Wasm);
+    worker.limits.load_wall_ms = 10_000;
     let source = format!("{MODULES} run(SPIN).f(); export default () => 1;");
     let source = tollhouse_protocol::Source { text: source.into_bytes().into(), language: Language::Js };
     let fault = worker.load_bundle(Some(source)).unwrap_err();
