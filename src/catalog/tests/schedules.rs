@@ -181,7 +181,7 @@ async fn unreadable_schedules_stop_no_others() {
 
 #[tokio::test]
 async fn tool_that_cannot_be_read_stops_no_other_schedules() {
-    let (one, other, id, _folders) = two(&["*/5 * * * *"]).await;
+    let (one, other, id, _folders) = two_hosts(&["*/5 * * * *"]).await;
     let damaged = Write::put(Space::Endpoints, "ticks", b"{".to_vec());
     one.store.apply(Batch::of(vec![], vec![damaged]), Durability::Buffered).await.unwrap();
     assert!(matches!(other.find("ticks").await, Err(FindError::Store(_))));
