@@ -57,8 +57,7 @@ impl Parsed {
 }
 
 impl Input {
-    /// Parses the input, and hashes the request. Does not reject one that does not match the schema,
-    /// since the payment comes first.
+    /// Parses the input, and hashes the request. Does not check the schema, since the payment comes first.
     pub(super) async fn read(self, live: &LiveEndpoint) -> Result<(Parsed, String), CallError> {
         self.check_size(&live.endpoint.limits)?;
         run_blocking(self.work(live), || {
@@ -98,8 +97,7 @@ impl Input {
         .await
     }
 
-    /// Returns the binding of a payment for a request with this input, whatever the tool's current state. `None` if
-    /// nobody can have paid for it.
+    /// Returns the binding of a payment for a request with this input, or `None` if nobody can have paid for it.
     pub(super) async fn bound(self, slug: &str, method: &str, query: Option<&str>) -> Option<String> {
         run_blocking(self.bytes(), || {
             let text = match self {
@@ -230,8 +228,7 @@ fn from_body(body: Bytes) -> Result<(Value, Bytes), CallError> {
     Ok((value, body))
 }
 
-/// Rejects a query with more than [`MAX_QUERY_FIELDS`] fields, whether it is the input or passed to the handler in
-/// addition.
+/// Rejects a query with more than [`MAX_QUERY_FIELDS`] fields, even if it is not the input.
 pub fn check_query(fields: &[(String, String)]) -> Result<(), CallError> {
     if fields.len() > MAX_QUERY_FIELDS {
         return Err(CallError::Input(Mismatch::whole(format!("the query has more than {MAX_QUERY_FIELDS} fields"))));
@@ -250,8 +247,7 @@ fn fingerprint_bytes<'a>(text: &'a [u8], canonical: &'a [u8]) -> &'a [u8] {
     if numbers(text).all(fits_a_double) { canonical } else { text.trim_ascii() }
 }
 
-/// Returns whether no other number with as few digits is the same double: at most 15 digits, and not near the smallest
-/// doubles.
+/// Returns whether no other number of at most 15 digits is the same double. Rejects the smallest doubles.
 fn fits_a_double(number: &[u8]) -> bool {
     let mantissa = number.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
     let digits = mantissa.iter().filter(|byte| byte.is_ascii_digit()).skip_while(|digit| **digit == b'0').count();

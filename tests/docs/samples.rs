@@ -216,7 +216,7 @@ fn typescript_samples_have_valid_types() {
     let samples: Vec<_> = all(&["ts"]).into_iter().filter(|block| !block.has("nocheck")).collect();
     let (handlers, programs): (Vec<_>, Vec<_>) = samples
         .into_iter()
-        .partition(|block| ["ToolRequest", "ToolBodyRequest", "ToolContext"].iter().any(|name| block.text.contains(name)));
+        .partition(|block| ["ToolRequest", "ToolBodyRequest", "ToolContext", "ToolResult"].iter().any(|name| block.text.contains(name)));
     for (is_handler, samples) in [(true, handlers), (false, programs)] {
         let folder = tempfile::tempdir().expect("there is a folder for temporary files");
         if samples.is_empty() {

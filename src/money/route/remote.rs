@@ -112,11 +112,7 @@ impl RemoteRoutes {
         Ok(Self { url, key, poster: JsonClient::new()? })
     }
 
-    /// Checks the form of the URL and the key.
-    ///
-    /// # Errors
-    ///
-    /// An invalid URL, or a key that is not a valid header value.
+    /// Checks the form of the URL and the key, with the errors of [`RemoteRoutes::new`].
     pub fn check(url: &str, key: Option<&str>) -> Result<(), ConfigError> {
         Self::parse(url, key).map(drop)
     }
