@@ -19,7 +19,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use reqwest::{Client, Method};
+use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tollhouse_protocol::Limits;
 
@@ -224,6 +224,9 @@ impl Scene {
 impl Fixture<'_> {
     /// Returns a complaint if a case ended wrongly.
     async fn meets(&self, case: &Value, fixture: &Scene) -> Option<String> {
+        if case["breaks"] == true {
+            return self.breaks_off(case, &fixture.host).await;
+        }
         let before = fixture.host.credit_balance(&self.credit).await;
         let (reply, elapsed) =
             if self.created.status == 200 { self.called(case, &fixture.host).await } else { (self.created.clone(), self.creating) };
@@ -236,11 +239,33 @@ impl Fixture<'_> {
     }
 
     async fn called(&self, case: &Value, host: &Host) -> (Answer, Duration) {
-        let text = case["inputText"].as_str().map_or_else(|| case["input"].to_string(), str::to_owned);
-        let request = self.client.post(format!("{}/tools/{}", host.url, self.draft["slug"].as_str().unwrap()));
-        let request = request.header("x-developer-credit", &self.credit).header("content-type", "application/json").body(text);
+        let request = self.request(case, host);
         let started = Instant::now();
         (host.send(request).await, started.elapsed())
+    }
+
+    fn request(&self, case: &Value, host: &Host) -> RequestBuilder {
+        let text = case["inputText"].as_str().map_or_else(|| case["input"].to_string(), str::to_owned);
+        let request = self.client.post(format!("{}/tools/{}", host.url, self.draft["slug"].as_str().unwrap()));
+        request.header("x-developer-credit", &self.credit).header("content-type", "application/json").body(text)
+    }
+
+    /// Returns a complaint unless the answer begins, is charged before that, and is broken off.
+    async fn breaks_off(&self, case: &Value, host: &Host) -> Option<String> {
+        let before = host.credit_balance(&self.credit).await;
+        let mut answer = self.request(case, host).send().await.unwrap();
+        let charged = before - host.credit_balance(&self.credit).await;
+        let is_broken = loop {
+            match answer.chunk().await {
+                Ok(Some(_)) => {}
+                Ok(None) => break false,
+                Err(_) => break true,
+            }
+        };
+        let status = answer.status();
+        let is_right = status == 200 && is_broken && charged == PRICE_MICROS;
+        let complaint = || format!("{}: {}: status {status}, {charged} were taken, broken off: {is_broken}", self.name, case["name"]);
+        (!is_right).then(complaint)
     }
 
     /// Returns a complaint if a case ended later than its limits permit: those of the endpoint, and
