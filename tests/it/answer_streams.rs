@@ -11,8 +11,8 @@ const FUNDS: u64 = 1_000_000;
 const PRICE: u64 = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Streams `lines` lines. Before the second one, it waits until its owner lets it go on. The first `fails` runs of a
-/// name end after one line.
+/// Streams `lines` lines. Before the second one, it waits for a call with `go`. The first `fails` runs of a name end
+/// after one line.
 const WORDS: &str = "export default async (req, ctx) => {
     const { name = 'a', lines = 2, fails = 0, go, type = 'text/plain', charges = [], status = 200 } = req.input;
     if (go !== undefined) { await ctx.kv.set(`go ${name}`, go); return { ok: true }; }

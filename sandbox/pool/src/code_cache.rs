@@ -1,7 +1,7 @@
 //! Compiled code of large sources, which workers get instead of compiling them again.
 //!
-//! Whoever chooses the code that a worker gets controls that worker. So a worker makes it before it runs any of the
-//! handler's code, only workers of the same owner, bundle and tier get it, and it is never on disk.
+//! Compiled code controls the worker that loads it. So a worker compiles a source before it runs any of that
+//! source. Only workers of the same owner, bundle and tier get the compiled code, and it is never on disk.
 
 use std::collections::{BTreeMap, VecDeque};
 
