@@ -14,6 +14,7 @@ use bytes::Bytes;
 use tollhouse_money::{
     Admission, Delivery, OwedRun, ReceiptContext, ReceiptFinisher, StoredAnswer, receipt::PaymentKind, refund::RefundRequest,
 };
+use tollhouse_protocol::StopReason;
 
 use super::{
     Calls,
@@ -162,8 +163,12 @@ impl Calls {
         ran: Result<HandlerResult, CallError>,
     ) -> Result<CompletedCall, CallError> {
         let OpenStream { status, headers, funds, end, .. } = open;
-        let Sent { kept, hash: sent_hash, error } = sent;
-        let mut error = error.or(ran.err());
+        let Sent { kept, hash: sent_hash, error, unread } = sent;
+        let mut error = error.or(ran.err().map(|error| match (error, unread) {
+            // The tool had no time left because its caller did not read.
+            (CallError::Stopped(StopReason::WallTime { .. }), Some(unread)) => CallError::StreamUnread(unread),
+            (error, _) => error,
+        }));
         if error.is_none() && matches!(funds, Funds::Settled(_)) && !(200..300).contains(&status) {
             // The payer is owed an answer.
             error = Some(CallError::Misbehaved(format!("it answered with status {status}")));
