@@ -183,8 +183,9 @@ impl Calls {
             Funds::Settled(owed) => match error {
                 Some(error) if !is_the_callers(&error) => {
                     let (charged, cause) = (charge_of(owed.is_first), PaidCause::Error(Box::new(error)));
-                    let unanswered = owed.fail(true).await;
+                    // First, so that no other run begins that is refunded as well.
                     self.refund(&task).await;
+                    let unanswered = owed.fail(true).await;
                     return Err(self.unanswered(&task, charged, cause, unanswered));
                 }
                 // A caller who does not read cannot turn the sale into another run.
