@@ -129,8 +129,8 @@ fn compile(
     let body = if form == Form::Expression { source.trim_end().trim_end_matches(';') } else { source };
     let shift = u32::try_from(before.len()).unwrap_or(0);
     let mut text = format!("{before}{body}{after}");
-    // The engine compares only the lengths of a text and of the one that compiled code was made of. Without trailing
-    // spaces, an expression can be as long as the module that is tried first, which would then get the expression's code.
+    // The engine compares only the lengths of a text and of the one that compiled code was made of. Without this
+    // space, an expression could be as long as the module that is tried first, which would then get its code.
     if form == Form::Expression && text.encode_utf16().count() == source.encode_utf16().count() {
         text.push(' ');
     }
