@@ -20,7 +20,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tollhouse_base::lock::Lock;
 use tollhouse_capability::{AnswerStream, StreamHead};
@@ -140,6 +140,8 @@ pub(super) struct Sent {
     pub(super) hash: String,
     /// Why the host broke it off.
     pub(super) error: Option<CallError>,
+    /// How long a chunk had waited for the caller when the run ended.
+    pub(super) unread: Option<Duration>,
 }
 
 /// Takes the streamed answer of one call.
@@ -155,6 +157,9 @@ pub struct AnswerSink {
 struct SinkState {
     output: Option<Output>,
     error: Option<CallError>,
+    /// Number of chunks that wait for the caller, and since when.
+    waiting: usize,
+    waiting_since: Option<Instant>,
 }
 
 struct Output {
@@ -185,9 +190,10 @@ impl AnswerSink {
     pub(super) fn finish(&self) -> Sent {
         let mut state = self.state.lock();
         let error = state.error.take();
+        let unread = state.waiting_since.map(|since| since.elapsed());
         match state.output.take() {
-            Some(Output { kept, hash, .. }) => Sent { kept: kept.map(Bytes::from), hash: hash.finish(), error },
-            None => Sent { kept: None, hash: String::new(), error },
+            Some(Output { kept, hash, .. }) => Sent { kept: kept.map(Bytes::from), hash: hash.finish(), error, unread },
+            None => Sent { kept: None, hash: String::new(), error, unread },
         }
     }
 
@@ -226,7 +232,11 @@ impl AnswerSink {
         }
         let added = self.state.lock().add(&chunk, self.max_bytes, self.settings.kept);
         let chunks = added.map_err(|error| self.fail(error))?;
-        match timeout(self.settings.stall, chunks.send(chunk)).await {
+        // If the run ends meanwhile, this is dropped and the chunk still counts as waiting.
+        self.state.lock().wait();
+        let sent = timeout(self.settings.stall, chunks.send(chunk)).await;
+        self.state.lock().waited();
+        match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.fail(CallError::Cancelled)),
             Err(_) => Err(self.fail(CallError::StreamUnread(self.settings.stall))),
@@ -243,6 +253,16 @@ impl AnswerSink {
 }
 
 impl SinkState {
+    fn wait(&mut self) {
+        self.waiting += 1;
+        self.waiting_since.get_or_insert_with(Instant::now);
+    }
+
+    fn waited(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.waiting_since = (self.waiting > 0).then(Instant::now);
+    }
+
     /// Counts a chunk, and returns where to send it.
     fn add(&mut self, chunk: &[u8], max_bytes: u64, max_kept: usize) -> Result<mpsc::Sender<Bytes>, CallError> {
         let Some(output) = &mut self.output else { return Err(CallError::Cancelled) };

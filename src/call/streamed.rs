@@ -14,6 +14,7 @@ use bytes::Bytes;
 use tollhouse_money::{
     Admission, Delivery, OwedRun, ReceiptContext, ReceiptFinisher, StoredAnswer, receipt::PaymentKind, refund::RefundRequest,
 };
+use tollhouse_protocol::StopReason;
 
 use super::{
     Calls,
@@ -162,8 +163,12 @@ impl Calls {
         ran: Result<HandlerResult, CallError>,
     ) -> Result<CompletedCall, CallError> {
         let OpenStream { status, headers, funds, end, .. } = open;
-        let Sent { kept, hash: sent_hash, error } = sent;
-        let mut error = error.or(ran.err());
+        let Sent { kept, hash: sent_hash, error, unread } = sent;
+        let mut error = error.or(ran.err().map(|error| match (error, unread) {
+            // The tool had no time left because its caller did not read.
+            (CallError::Stopped(StopReason::WallTime { .. }), Some(unread)) => CallError::StreamUnread(unread),
+            (error, _) => error,
+        }));
         if error.is_none() && matches!(funds, Funds::Settled(_)) && !(200..300).contains(&status) {
             // The payer is owed an answer.
             error = Some(CallError::Misbehaved(format!("it answered with status {status}")));
@@ -178,8 +183,9 @@ impl Calls {
             Funds::Settled(owed) => match error {
                 Some(error) if !is_the_callers(&error) => {
                     let (charged, cause) = (charge_of(owed.is_first), PaidCause::Error(Box::new(error)));
-                    let unanswered = owed.fail(true).await;
+                    // First, so that no other run begins that is refunded as well.
                     self.refund(&task).await;
+                    let unanswered = owed.fail(true).await;
                     return Err(self.unanswered(&task, charged, cause, unanswered));
                 }
                 // A caller who does not read cannot turn the sale into another run.

@@ -66,7 +66,8 @@ impl Reader {
         };
         match next.transpose()? {
             Ok(chunk) => {
-                self.at_line = chunk.ends_with(b"\n") || chunk.ends_with(b"\r");
+                // After a carriage return, the other half of the line break can follow.
+                self.at_line = chunk.ends_with(b"\n");
                 Some(Ok(chunk))
             }
             // The connection closes without the end of the body.

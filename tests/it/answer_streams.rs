@@ -264,6 +264,22 @@ async fn caller_who_reads_nothing_ends_the_stream() {
 }
 
 #[tokio::test]
+async fn caller_who_reads_nothing_until_the_time_limit_has_bought_the_answer() {
+    let host = Host::builder().start().await;
+    let endless = "export default () => new Response(ReadableStream.from((async function* () {
+        for (;;) yield new Uint8Array(65536);
+    })()));";
+    let mut tool = js("words", 0.01, endless);
+    tool["limits"] = json!({ "wallMs": 2_000, "streamBytes": 100 << 20 });
+    host.publish(&tool).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("words").await);
+    let _unread = open(&host, &json!({}), &payment).await;
+    reaches(&host, &payment, "settled").await;
+    assert_eq!(last_call(&host).await["code"], "cancelled");
+}
+
+#[tokio::test]
 async fn long_stream_is_sent_and_not_kept() {
     let host = started(Host::builder().flag("--stream-kept-bytes", 3)).await;
     let payer = Payer::funded(&host, 1.0).await;

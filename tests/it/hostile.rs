@@ -27,6 +27,7 @@ use self::control::Control;
 use crate::{
     fixtures::{draft, folders, jsonc, wrong},
     harness::{Answer, Host, eventually},
+    revenue::tool,
     shares,
 };
 
@@ -106,8 +107,12 @@ async fn hostile_handlers_end_as_their_cases_say() {
         failures: Mutex::default(),
     };
     fixture.control.answers(&fixture.host).await;
-    eventually("its spares are ready", TIMEOUT, async || {
-        (fixture.host.get("/health").await.json()["sandbox"]["spares"] == SPARES).then_some(())
+    // A tier in use keeps spares and a zygote. `WebAssembly` has a tier of its own.
+    fixture.host.publish(&uses_wasm()).await;
+    fixture.host.call("uses-wasm", &json!({})).await.is(200);
+    let tiers = if tier.as_deref() == Some("jitless") { 1 } else { 2 };
+    eventually("the spares of each tier are ready", TIMEOUT, async || {
+        (fixture.host.get("/health").await.json()["sandbox"]["spares"] == tiers * SPARES).then_some(())
     })
     .await;
     let before = HeldResources::by(&fixture.host);
@@ -133,6 +138,13 @@ async fn hostile_handlers_end_as_their_cases_say() {
         (now.processes <= before.processes && now.descriptors <= before.descriptors + 2).then_some(())
     })
     .await;
+}
+
+/// Returns a free tool with `WebAssembly`, if the engine has it.
+fn uses_wasm() -> Value {
+    let mut tool = tool("uses-wasm", 0.0, "export default () => typeof WebAssembly;");
+    tool["capabilities"] = json!({ "wasm": true });
+    tool
 }
 
 /// The resources that a host uses.

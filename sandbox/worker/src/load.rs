@@ -128,7 +128,13 @@ fn compile(
     let (before, after) = form.wrapping();
     let body = if form == Form::Expression { source.trim_end().trim_end_matches(';') } else { source };
     let shift = u32::try_from(before.len()).unwrap_or(0);
-    let text = v8::String::new(scope, &format!("{before}{body}{after}")).ok_or_else(|| load_error("the source is too long"))?;
+    let mut text = format!("{before}{body}{after}");
+    // The engine compares only the lengths of a text and of the one that compiled code was made of. Without this
+    // space, an expression could be as long as the module that is tried first, which would then get its code.
+    if form == Form::Expression && text.encode_utf16().count() == source.encode_utf16().count() {
+        text.push(' ');
+    }
+    let text = v8::String::new(scope, &text).ok_or_else(|| load_error("the source is too long"))?;
     let name = v8::String::new(scope, specifier).ok_or_else(|| load_error("the name is too long"))?;
     let origin = v8::ScriptOrigin::new(scope, name.into(), 0, -shift.cast_signed(), false, -1, None, false, false, true, None);
     // The engine parses the text after all if the code is of another text, engine or tier.

@@ -305,3 +305,17 @@ fn compiled_code_of_a_large_source_is_made_once_and_changes_no_answer() {
     assert_eq!(loaded_with(code.as_deref(), &common), (answer, None));
     assert_eq!(loaded_with(None, "export default () => 1;"), (serde_json::json!(1), None));
 }
+
+#[cfg(feature = "v8")]
+#[test]
+fn compiled_code_of_an_expression_is_not_taken_for_a_module_of_its_length() {
+    let filler = "// filler\n".repeat(30_000);
+    let function = format!("function handler(req) {{\n{filler}function inner(a) {{ return a + 41; }}\nreturn inner(req.input);\n}}");
+    // `export default (` and `);` on a line of its own have 19 characters.
+    let source = format!("{function}{}", " ".repeat(19));
+    assert!(source.len() > tollhouse_protocol::limits::COMPILED_SOURCE_BYTES);
+    let (answer, code) = loaded_with(None, &source);
+    assert_eq!(answer, serde_json::json!(42));
+    let code = code.expect("the worker sends it");
+    assert_eq!(loaded_with(Some(&code), &source), (answer, None));
+}
