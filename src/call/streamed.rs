@@ -86,7 +86,8 @@ impl Calls {
             (Some(Ok(open)), _) => self.end_stream(task, hash, open, sent, ran).await,
             (Some(Err(error)), None | Some(Funds::Free)) => Err(error),
             (Some(Err(error)), Some(Funds::Admitted(admission))) => {
-                end_unused(admission, Some(&error)).await;
+                // The handler has run, even if there was no place for its answer.
+                admission.fail().await;
                 Err(error)
             }
             (Some(Err(error)), Some(Funds::Settled(owed))) => self.end_owed(&task, *owed, Err(error)).await,
