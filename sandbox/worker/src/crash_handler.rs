@@ -65,7 +65,7 @@ pub(crate) fn guarded<T>(message: &ToHost, work: impl FnOnce() -> T) -> T {
 /// Handles a fatal signal. Async-signal-safe: uses only an atomic and system calls.
 #[expect(unsafe_code, reason = "a signal handler has only pointers")]
 extern "C" fn on_fatal_signal(signal: libc::c_int) {
-    if footprint::is_exhausted() {
+    if footprint::was_exhausted() {
         host::exit_now(OUT_OF_MEMORY);
     }
     let frame = FINAL_FRAME.load(Ordering::SeqCst);

@@ -23,6 +23,9 @@ const MIN_HEADROOM_BYTES: u64 = 32 << 20;
 /// If an allocation of this size fails, the limit has been reached.
 const PROBE_BYTES: usize = 2 << 20;
 
+/// The same for a process that ends at once. The engine allocates code of WebAssembly in larger pieces.
+const FINAL_PROBE_BYTES: usize = 16 << 20;
+
 /// A measurement of the process's memory, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Footprint {
@@ -55,14 +58,24 @@ impl Footprint {
     }
 }
 
-/// Returns whether the process has used all its memory. Async-signal-safe.
-#[expect(unsafe_code, reason = "no safe binding maps and unmaps memory")]
+/// Returns whether the process has used all its memory.
 pub(crate) fn is_exhausted() -> bool {
+    lacks(PROBE_BYTES)
+}
+
+/// Returns whether the process can have ended because it has used all its memory. Async-signal-safe.
+pub(crate) fn was_exhausted() -> bool {
+    lacks(FINAL_PROBE_BYTES)
+}
+
+/// Returns whether an allocation of this size fails. Async-signal-safe.
+#[expect(unsafe_code, reason = "no safe binding maps and unmaps memory")]
+fn lacks(bytes: usize) -> bool {
     // SAFETY: the mapping is new, nobody else knows it, and it is unmapped again.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let address = libc::mmap(ptr::null_mut(), PROBE_BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
-        address == libc::MAP_FAILED || libc::munmap(address, PROBE_BYTES) != 0
+        let address = libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        address == libc::MAP_FAILED || libc::munmap(address, bytes) != 0
     }
 }
 
