@@ -31,8 +31,8 @@ use crate::{
 
 /// Maximum wait for the exit of a process after its stream has ended, and the interval of the
 /// checks. A process that broke the protocol does not exit. On a busy machine, an exiting process
-/// can wait for the processor.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// can wait for the processor, and the system needs long to release thousands of mappings.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A worker process. Dropping it kills the process.
