@@ -310,12 +310,8 @@ async fn a_redirect_leaves_the_allowed_hosts_only_with_an_error() {
 
 /// Responds with the names of the headers that it received.
 async fn echo(headers: HeaderMap) -> impl IntoResponse {
-    axum::Json(
-        headers
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
-            .collect::<std::collections::BTreeMap<_, _>>(),
-    )
+    let pairs = headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+    axum::Json(pairs.collect::<std::collections::BTreeMap<_, _>>())
 }
 
 #[tokio::test]
