@@ -1,4 +1,4 @@
-//! Gauges, measured when metrics are requested. Counters are kept where events happen.
+//! Gauges, and the totals of the pool, read when metrics are requested. Other counters are kept where events happen.
 
 use std::sync::{Arc, LazyLock, Weak};
 
