@@ -18,6 +18,7 @@
 //! maintains it, and [`Scheduler::wait`] relies on it to let a newcomer pass waiters that may not
 //! run.
 
+mod caller;
 mod owners;
 mod permit;
 mod queue;

@@ -12,6 +12,9 @@ use super::{
 /// others do not wait longer for them.
 const SLICE: Duration = Duration::from_millis(10);
 
+/// The same for a call whose caller had long ones lately, while calls of others compute.
+const EXPECTED_LONG_SLICE: Duration = Duration::from_millis(1);
+
 /// Permit to use a process, and to compute unless parked. Dropping it releases both.
 #[derive(Debug)]
 pub(crate) struct Permit<'a> {
@@ -63,19 +66,23 @@ impl<'a> Permit<'a> {
         queue.dispatch(&self.shared.rules);
     }
 
-    /// Ends a slice of computing. A call that is long, or whose caller has several, gives its running slot to shorter calls
-    /// and continues in the background. It returns true then, and false if too many calls are there. Another call does so
+    /// Ends a slice of computing. A call that is long, or whose caller has several or had long ones lately, gives its running
+    /// slot to shorter calls and continues in the background. It returns true then, and false if too many calls are there. Another call does so
     /// only if a call of another owner waits for the slot, and returns false.
     pub(crate) fn end_slice(&mut self, is_long: bool) -> bool {
         let mut queue = self.shared.queue.lock();
         let (rules, owner) = (&self.shared.rules, self.admission.owner);
-        let slows = is_long || queue.has_several(self.admission.caller);
+        let slows = is_long || queue.makes_way(self.admission.caller);
         let enters = self.is_running() && if slows { queue.enter_background(rules, owner) } else { queue.yield_slot(rules, owner) };
         if enters {
             self.pace = Pace::Background;
             queue.dispatch(rules);
         }
-        slows && matches!(self.pace, Pace::Background)
+        let is_slowed = slows && matches!(self.pace, Pace::Background);
+        if is_slowed {
+            queue.note_slowed(self.admission.caller);
+        }
+        is_slowed
     }
 
     /// Queues for a running slot, ahead of calls to be admitted.
@@ -112,7 +119,9 @@ impl<'a> Permit<'a> {
 
     /// Returns how long the call computes before it must [make way](Self::end_slice), each time.
     pub(crate) fn slice(&self) -> Duration {
-        SLICE.min(self.quantum())
+        let is_long = self.shared.queue.lock().is_expected_long(self.admission.caller);
+        let slice = if is_long { EXPECTED_LONG_SLICE } else { SLICE };
+        slice.min(self.quantum())
     }
 
     /// Returns how long the call computes before it enters [the

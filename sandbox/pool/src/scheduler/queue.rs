@@ -10,6 +10,7 @@ use tokio::{sync::Notify, time::Instant};
 use tollhouse_fair::{Share, lock::Lock};
 
 use super::{
+    caller::Caller,
     owners::{FEW, Owner, Owners},
     rules::{AdmissionRequest, Occupancy, Rules},
     wait_queue::{QueuePosition, WaitQueue},
@@ -71,15 +72,6 @@ struct Endpoint {
     /// The number of admitted calls of each caller that has any.
     callers: HashMap<IpAddr, usize>,
     breaker: Breaker,
-}
-
-/// The usage of one caller.
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
-struct Caller {
-    admitted: usize,
-    /// Calls with a running slot or in the background.
-    computing: usize,
-    queued: usize,
 }
 
 impl Endpoint {
@@ -159,7 +151,7 @@ impl Queue {
     pub(super) fn prune_idle(&mut self, rules: &Rules) {
         let now = Instant::now();
         self.owners.prune_idle();
-        self.callers.retain(|_, caller| *caller != Caller::default());
+        self.callers.retain(|_, caller| caller.has_calls() || caller.is_long());
         // Every breaker drops its past entries, even if its endpoint is never idle.
         self.endpoints.retain(|_, endpoint| !endpoint.breaker.is_expired(&rules.breaker, now) || endpoint.admitted > 0);
     }
@@ -413,11 +405,26 @@ impl Queue {
         self.owners.change(owner, |owner| owner.running -= 1);
     }
 
-    /// Returns whether a caller has several calls that compute, while calls of others compute too. Together, such calls
-    /// could keep every core from the short calls of others.
-    pub(super) fn has_several(&self, caller: Option<IpAddr>) -> bool {
-        let own = self.computing_of(caller);
-        own > 1 && self.running + self.background > own
+    /// Returns whether a caller has several calls that compute, or had long ones lately, while calls of others compute too.
+    /// Together, such calls could keep every core from the short calls of others.
+    pub(super) fn makes_way(&self, caller: Option<IpAddr>) -> bool {
+        let own = self.of(caller);
+        (own.computing > 1 || own.is_long()) && self.others_compute(own)
+    }
+
+    /// Returns whether a caller had long calls lately, while calls of others compute.
+    pub(super) fn is_expected_long(&self, caller: Option<IpAddr>) -> bool {
+        let own = self.of(caller);
+        own.is_long() && self.others_compute(own)
+    }
+
+    fn others_compute(&self, own: Caller) -> bool {
+        self.running + self.background > own.computing
+    }
+
+    /// Records that a call was slowed.
+    pub(super) fn note_slowed(&mut self, caller: Option<IpAddr>) {
+        self.caller(caller, |caller| caller.slowed_at = Some(Instant::now()));
     }
 
     /// Returns the number of a caller's calls that compute.
@@ -473,6 +480,6 @@ impl Queue {
         self.background == 0
             && self.owners.is_idle()
             && self.endpoints.values().all(is_idle)
-            && self.callers.values().all(|caller| *caller == Caller::default())
+            && !self.callers.values().any(Caller::has_calls)
     }
 }

@@ -203,3 +203,26 @@ async fn taken_over_place_counts_for_its_new_caller_only() {
     drop(taken);
     assert!(scheduler.0.queue.lock().counts_no_owner());
 }
+
+#[tokio::test(start_paused = true)]
+async fn caller_whose_calls_were_long_lately_makes_way_at_once_while_others_compute() {
+    let scheduler = scheduler(3);
+    let mut long = scheduler.acquire(of(1)).await.unwrap();
+    assert!(!long.end_slice(false) && long.is_running(), "nothing is known about its caller");
+    assert!(long.end_slice(true));
+    drop(long);
+    let mut next = scheduler.acquire(of(1)).await.unwrap();
+    let usual = next.slice();
+    assert!(!next.end_slice(false) && next.is_running(), "no other caller computes");
+    let mut other = scheduler.acquire(of(2)).await.unwrap();
+    assert!(next.slice() < usual && other.slice() == usual);
+    assert!(next.end_slice(false) && !next.is_running() && !other.end_slice(false));
+    drop(next);
+    tokio::time::advance(Duration::from_secs(11)).await;
+    let mut later = scheduler.acquire(of(1)).await.unwrap();
+    assert!(later.slice() == usual && !later.end_slice(false), "it was not long lately");
+    drop((later, other));
+    assert!(scheduler.0.queue.lock().counts_no_owner());
+    scheduler.prune_idle();
+    assert!(scheduler.0.queue.lock().is_empty());
+}
