@@ -3,10 +3,30 @@
 use std::{fmt, fs::File, io, os::unix::fs::FileExt as _, sync::Arc};
 
 use bytes::Bytes;
-use tokio::task::spawn_blocking;
+use tokio::{sync::Semaphore, task::spawn_blocking};
 use tollhouse_protocol::{OpFailure, OpValue, limits::BODY_CHUNK_BYTES};
 
 use super::failure;
+
+/// Maximum threads that read, write and hash bodies, so that a slow disk does not take those that the store needs.
+const BODY_THREADS: usize = 16;
+
+static THREADS: Semaphore = Semaphore::const_new(BODY_THREADS);
+
+/// Runs work on bytes of a body on one of [`BODY_THREADS`] threads, in the order of the calls. If this future is dropped,
+/// work that has begun keeps its thread until it ends.
+///
+/// # Errors
+///
+/// The work panicked.
+pub async fn on_body_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let permit = THREADS.acquire().await.map_err(io::Error::other)?;
+    let work = move || {
+        let _permit = permit;
+        work()
+    };
+    spawn_blocking(work).await.map_err(io::Error::other)
+}
 
 /// The bytes of a body. Dropping it frees them.
 pub struct CallBody {
@@ -60,7 +80,7 @@ impl CallBody {
                     let mut piece = vec![0; bytes];
                     file.read_exact_at(&mut piece, offset).map(|()| Some(Bytes::from(piece)))
                 };
-                spawn_blocking(read).await.map_err(io::Error::other)?
+                on_body_thread(read).await?
             }
         }
     }
@@ -103,6 +123,30 @@ mod tests {
             assert_eq!(piece(3).await.as_deref(), Some(&content[3..BODY_CHUNK_BYTES + 3]));
             assert_eq!(piece(all - 1).await.as_deref(), Some(&content[content.len() - 1..]));
             assert_eq!((piece(all).await, piece(all + 1).await, piece(u64::MAX).await), (None, None, None));
+        }
+    }
+
+    #[tokio::test]
+    async fn bodies_on_a_slow_disk_leave_threads_to_the_rest() {
+        let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        let disk = Arc::new(tokio::sync::RwLock::new(()));
+        let slow = disk.write().await;
+        let work = || {
+            let (begun, disk) = (begun.clone(), Arc::clone(&disk));
+            tokio::spawn(on_body_thread(move || {
+                begun.send(()).unwrap();
+                drop(disk.blocking_read());
+            }))
+        };
+        let works: Vec<_> = (0..BODY_THREADS + 8).map(|_| work()).collect();
+        for _ in 0..BODY_THREADS {
+            begins.recv().await.unwrap();
+        }
+        assert_eq!(THREADS.available_permits(), 0);
+        assert!(begins.try_recv().is_err(), "the others wait");
+        drop(slow);
+        for work in works {
+            work.await.unwrap().unwrap();
         }
     }
 

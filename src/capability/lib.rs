@@ -49,7 +49,7 @@ use tollhouse_store::{Batch, Store, StoreError};
 
 pub use self::{
     answer_stream::{AnswerStream, StreamHead},
-    call_body::CallBody,
+    call_body::{CallBody, on_body_thread},
     consistency::check_objects,
     data_kind::{DataKind, KindTurn},
     dry_run::DryRunStore,

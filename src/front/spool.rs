@@ -20,13 +20,10 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tokio::{
-    task::spawn_blocking,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 use tollhouse_base::{boxed, lock::Lock};
 use tollhouse_call::RawBody;
-use tollhouse_capability::CallBody;
+use tollhouse_capability::{CallBody, on_body_thread};
 use tollhouse_config::QuotaSettings;
 use tollhouse_fair::Share;
 use tollhouse_money::receipt::PiecewiseHash;
@@ -294,7 +291,7 @@ impl Received {
             let written = file.as_mut().map_or(Ok(()), |file| file.file.write_all(&block));
             (hash, block, file, written)
         };
-        let (hash, mut block, file, written) = spawn_blocking(work).await.map_err(|error| unstored(&io::Error::other(error)))?;
+        let (hash, mut block, file, written) = on_body_thread(work).await.map_err(|error| unstored(&error))?;
         written.map_err(|error| unstored(&error))?;
         self.hashed += block.len() as u64;
         block.clear();
@@ -328,7 +325,7 @@ async fn hash_of(content: Bytes) -> Result<(String, Bytes), ApiError> {
         hash.update(&content);
         (hash.finish(), content)
     };
-    spawn_blocking(hash).await.map_err(|error| unstored(&io::Error::other(error)))
+    on_body_thread(hash).await.map_err(|error| unstored(&error))
 }
 
 /// A body in memory, with its share.
