@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{ASKED, Callers, Cluster, PRICE, Paid, nth_input, percentile};
 use crate::{
     clients::pays_for,
-    harness::{Answer, Host, Payer, balancer::Balancer, chain::clients, eventually, random, rounds_requested, s3::S3},
+    harness::{Answer, Host, Payer, balancer::Balancer, chain::clients, eventually, js, random, rounds_requested, s3::S3},
 };
 
 /// Number of kills, if [`ASKED`] sets none.
@@ -35,6 +35,12 @@ const SLOWER: u32 = 5;
 /// Maximum time that a payment may be open.
 const OPEN_AT_MOST: Duration = Duration::from_secs(15);
 
+/// Counts its runs by the minute for which they are.
+const TICKS: &str = "export default async (req, ctx) => (await ctx.kv.list({ prefix: 'run/' })).entries;
+export async function scheduled(event, ctx) {
+    await ctx.kv.atomic().sum(`run/${event.scheduledTime}`, 1).commit();
+}";
+
 /// A payment, and the time from its first request to its answer.
 pub(super) struct Call {
     pub(super) paid: Paid,
@@ -50,6 +56,9 @@ async fn kills_behind_a_balancer_neither_lose_nor_double_payments() {
     let mut cluster = Cluster::of(Host::builder().with_objects_in(&s3), Balancer::HOSTS.len()).await;
     let callers = cluster.behind_a_balancer(PAYERS, FUNDS).await;
     let balancer = &callers.balancer;
+    let mut ticks = js("ticks", 0.0, TICKS);
+    ticks["schedules"] = json!(["* * * * *"]);
+    cluster.hosts[0].publish(&ticks).await;
 
     let over = AtomicBool::new(false);
     let stock = join_all((0..2).map(|_| Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6))).await;
@@ -92,10 +101,22 @@ async fn kills_behind_a_balancer_neither_lose_nor_double_payments() {
         assert_eq!(cluster.hosts[1].receipt(receipt).await["receiptId"], **receipt);
     }
     cluster.agrees_with(&callers, &paid_in(&paid), others).await;
+    each_minute_ran_once(&cluster, kills.len()).await;
     assert!(
         !s3.objects().is_empty() && !cluster.hosts[0].folder().join("data/files").exists(),
         "files and large answers are in the bucket"
     );
+}
+
+/// Checks the runs of the tool `ticks` during so many kills. A run that a kill stopped is not repeated, and the minutes
+/// without a live host have one run together.
+async fn each_minute_ran_once(cluster: &Cluster, kills: usize) {
+    let runs = cluster.hosts[0].call("ticks", &json!({})).await.is(200).json();
+    let runs = runs.as_array().unwrap();
+    assert!(runs.iter().all(|run| run["value"] == 1), "{runs:?}");
+    let minutes = usize::try_from(ROUND.as_secs()).unwrap() * kills / 60;
+    println!("{} runs of a schedule in about {minutes} minutes", runs.len());
+    assert!(runs.len() * 2 >= minutes, "{runs:?}");
 }
 
 /// Makes one payment after the other, and sends each to the load balancer until it is answered.
