@@ -1,11 +1,11 @@
 //! Turns for slowed calls, which run in the processor time that others leave free, so that they make
 //! progress even if that is none.
 
-use std::thread::available_parallelism;
+use std::{thread::available_parallelism, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::watchdog::Meter;
+use crate::{budget::TICK, watchdog::Meter};
 
 /// Share of all cores that slowed calls get together, however busy the others are.
 const SHARE: f64 = 0.05;
@@ -31,17 +31,25 @@ impl Turns {
 
     /// Runs one tick: the calls that have starved longest get the turns that are due.
     pub(crate) fn tick<'a>(&mut self, everyone: impl Iterator<Item = (u32, &'a Meter)>) {
-        let waiting = everyone.filter_map(|(pid, meter)| Some((meter.starved_since()?, pid, meter)));
-        let mut waiting: Vec<(Instant, u32, &Meter)> = waiting.collect();
+        let (mut waiting, mut together) = (Vec::<(Instant, u32, &Meter)>::new(), Duration::ZERO);
+        for (pid, meter) in everyone {
+            together += meter.gained_while_slowed();
+            waiting.extend(meter.starved_since().map(|since| (since, pid, meter)));
+        }
         waiting.sort_unstable_by_key(|(since, ..)| *since);
-        for (since, pid, meter) in waiting.into_iter().take(self.turns_due()) {
+        for (since, pid, meter) in waiting.into_iter().take(self.turns_due(together)) {
             meter.give_turn(pid, since);
         }
     }
 
-    /// Returns how many turns to give in this tick. Unused turns are lost.
+    /// Returns how many turns to give in this tick, in whose last one slowed calls computed for `together`. Unused turns are
+    /// lost. If slowed calls got their share out of the time that others left free, none is due: a turn would only delay
+    /// the others. The system divides that time among the slowed calls, so each gets little of it if they are many.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few")]
-    fn turns_due(&mut self) -> usize {
+    fn turns_due(&mut self, together: Duration) -> usize {
+        if together >= TICK.mul_f64(self.per_tick) {
+            return 0;
+        }
         self.due += self.per_tick;
         let turns_due = self.due.trunc();
         self.due -= turns_due;
@@ -54,7 +62,6 @@ mod tests {
     use std::{
         process::{Child, Command},
         sync::Arc,
-        time::Duration,
     };
 
     use super::*;
@@ -97,8 +104,17 @@ mod tests {
     fn slowed_processes_share_a_twentieth_of_the_cores() {
         for (cores, in_100_ticks) in [(1, 20), (2, 20), (4, 20), (8, 40), (64, 320)] {
             let mut turns = Turns::for_cores(cores);
-            let had: usize = (0..100).map(|_| turns.turns_due()).sum();
+            let had: usize = (0..100).map(|_| turns.turns_due(Duration::ZERO)).sum();
             assert!(had.abs_diff(in_100_ticks) <= 1, "{cores} cores: {had} turns in 100 ticks");
         }
+    }
+
+    #[test]
+    fn no_turn_is_due_while_others_leave_enough_time_free() {
+        let mut turns = Turns::for_cores(2);
+        let share = TICK / 5;
+        assert!((0..100).all(|_| turns.turns_due(share) == 0));
+        let had: usize = (0..100).map(|_| turns.turns_due(share / 2)).sum();
+        assert!(had.abs_diff(20) <= 1, "{had}");
     }
 }

@@ -55,6 +55,8 @@ struct WatchedBudget {
     slow: bool,
     /// Whether the process has a turn at normal priority, which ends with the next tick.
     has_turn: bool,
+    /// Whether it had one before the last tick, so `gained` has that time.
+    had_turn: bool,
     /// When its last turn at normal priority began, or when the call began if there was no turn.
     last_turn: Instant,
     ticks: u32,
@@ -82,6 +84,7 @@ impl Meter {
             parked: false,
             slow: false,
             has_turn: false,
+            had_turn: false,
             last_turn: since,
             ticks: 0,
             memory_due: since + until_full,
@@ -117,6 +120,14 @@ impl Meter {
         let starves = |watch: &&WatchedBudget| is_slow(watch) && !watch.parked && watch.verdict.is_none() && watch.gained < STARVED;
         let is_slowed = self.is_slowed.load(Ordering::Acquire);
         self.watch.lock().as_ref().filter(starves).filter(|_| is_slowed).map(|watch| watch.last_turn)
+    }
+
+    /// Returns the processor time that a slowed process got at its low priority between the last two measurements.
+    pub(crate) fn gained_while_slowed(&self) -> Duration {
+        if !self.is_slowed.load(Ordering::Acquire) {
+            return Duration::ZERO;
+        }
+        self.watch.lock().as_ref().filter(|watch| !watch.had_turn).map_or(Duration::ZERO, |watch| watch.gained)
     }
 
     /// Gives a [starving](Self::starved_since) process normal priority until the next tick, if the
@@ -155,6 +166,9 @@ impl Meter {
         let mut watch = self.watch.lock();
         let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Inspection::Free };
         let turn_ends = round == WatchdogRound::Tick && std::mem::take(&mut watch.has_turn);
+        if round == WatchdogRound::Tick {
+            watch.had_turn = turn_ends;
+        }
         if std::mem::take(&mut watch.slow) || turn_ends {
             match pace::lower(pid) {
                 Ok(()) => self.is_slowed.store(true, Ordering::Release),
