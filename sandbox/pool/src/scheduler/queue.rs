@@ -427,11 +427,6 @@ impl Queue {
         self.caller(caller, |caller| caller.slowed_at = Some(Instant::now()));
     }
 
-    /// Returns the number of a caller's calls that compute.
-    pub(super) fn computing_of(&self, caller: Option<IpAddr>) -> usize {
-        self.of(caller).computing
-    }
-
     fn of(&self, caller: Option<IpAddr>) -> Caller {
         caller.and_then(|caller| self.callers.get(&caller)).copied().unwrap_or_default()
     }
@@ -452,6 +447,11 @@ impl Queue {
     fn ticket(&mut self) -> u64 {
         self.tickets += 1;
         self.tickets
+    }
+
+    #[cfg(test)]
+    pub(super) fn computing_of(&self, caller: Option<IpAddr>) -> usize {
+        self.of(caller).computing
     }
 
     #[cfg(test)]
