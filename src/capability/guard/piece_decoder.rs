@@ -90,7 +90,7 @@ impl PieceDecoder {
             None => {
                 self.first.extend_from_slice(more);
                 // A body without bytes has none to decode.
-                if self.first.len() < 2 && !(is_last && !self.first.is_empty()) {
+                if self.first.is_empty() || (self.first.len() < 2 && !is_last) {
                     return Ok(Bytes::new());
                 }
                 let input = Input { bytes: std::mem::take(&mut self.first).into(), is_last };

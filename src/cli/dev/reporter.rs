@@ -69,7 +69,7 @@ impl Reporter {
         }
         let style = if call.outcome == CallOutcome::Succeeded { Style::Good } else { Style::Failure };
         let charged = match (call.owner, call.charged) {
-            _ if call.schedule.is_some() => format!("schedule {}", line(&call.schedule.as_ref().map_or("", |run| &run.cron))),
+            _ if call.schedule.is_some() => format!("schedule {}", line(call.schedule.as_ref().map_or("", |run| &run.cron))),
             (true, _) => "free for the owner".to_owned(),
             (_, Charged::Yes) => format!("{} settled (simulated)", usd(call.price_usd)),
             (_, Charged::No) => "nothing was charged".to_owned(),

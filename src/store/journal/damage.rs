@@ -54,9 +54,8 @@ impl fmt::Display for JournalDamage {
             write!(f, " at byte {offset}")?;
         }
         write!(f, ": {}", self.what)?;
-        match self.sequences {
-            Some((from, to)) => write!(f, "; {}", plural_range("frame", from, to))?,
-            None => {}
+        if let Some((from, to)) = self.sequences {
+            write!(f, "; {}", plural_range("frame", from, to))?;
         }
         if !self.rows.is_empty() {
             write!(f, "; rows: {}", self.rows[..self.rows.len().min(NAMED)].join(", "))?;

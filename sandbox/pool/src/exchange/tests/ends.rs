@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// How a worker ends a call.
+#[expect(clippy::large_enum_variant, reason = "a few values in tests")]
 enum WorkerEnd {
     /// It sends this outcome.
     Worker(Outcome),
