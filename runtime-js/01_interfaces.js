@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { defineGlobal, tag } = parts;
+  const { define: defineMember, defineGlobal, tag } = parts;
   const { NumberIsFinite, Number, ObjectDefineProperty, ObjectGetPrototypeOf, ObjectSetPrototypeOf, PromiseReject, ReflectApply,
     ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, SafeMap, StringPrototypeToWellFormed, SymbolIterator,
     SymbolKeyFor, TypeError } = parts.primordials;
@@ -147,20 +147,19 @@
    * name and value. `rowsOf` returns the current rows of an object, and throws for other objects.
    * Live iterators see changes of the rows, and others have the rows from when they were made.
    */
-  function definePairs(Class, rowsOf, isLive = true) {
+  function definePairs(Class, rowsOf) {
     class PairIterator {
       #object;
-      #rows;
       #kind;
       #next = 0;
       constructor(object, kind) {
-        const rows = rowsOf(object);
-        this.#rows = isLive ? undefined : rows;
+        // Throws for other objects.
+        rowsOf(object);
         this.#object = object;
         this.#kind = kind;
       }
       next() {
-        const rows = this.#rows ?? rowsOf(this.#object);
+        const rows = rowsOf(this.#object);
         if (this.#next >= rows.length) return { value: undefined, done: true };
         const row = rows[this.#next++];
         return { value: this.#kind === 2 ? [row[0], row[1]] : row[this.#kind], done: false };
@@ -186,7 +185,7 @@
         if (typeof callback !== "function") throw new TypeError(`the callback of \`${Class.name}.forEach\` must be a function`);
         for (let i = 0; i < rows.length; i++) {
           ReflectApply(callback, self, [rows[i][1], rows[i][0], this]);
-          if (isLive) rows = rowsOf(this);
+          rows = rowsOf(this);
         }
       },
     };
@@ -200,6 +199,39 @@
   }
 
   const NO_OPTIONS = { __proto__: null };
+
+  /**
+   * Returns the rows of an object, a sequence of pairs or a record, as new pairs of texts. `convert` converts names and
+   * values. Of a record, only the last of equal names stays (Web IDL, sections 3.2.22 and 3.2.24).
+   */
+  function pairsOf(init, convert) {
+    const rows = [];
+    const iterator = init[SymbolIterator];
+    if (iterator !== undefined && iterator !== null) {
+      if (typeof iterator !== "function") throw new TypeError("the rows must be iterable");
+      for (const row of init) {
+        const isObject = (typeof row === "object" && row !== null) || typeof row === "function";
+        const pair = isObject ? [...row] : undefined;
+        if (pair?.length !== 2) throw new TypeError("a row must be a name and a value");
+        defineMember(rows, rows.length, [convert(pair[0]), convert(pair[1])]);
+      }
+      return rows;
+    }
+    const byName = new SafeMap();
+    const keys = ReflectOwnKeys(init);
+    for (let i = 0; i < keys.length; i++) {
+      if (!ReflectGetOwnPropertyDescriptor(init, keys[i])?.enumerable) continue;
+      const name = convert(keys[i]);
+      const value = convert(init[keys[i]]);
+      const row = byName.get(name);
+      if (row === undefined) {
+        const added = [name, value];
+        byName.set(name, added);
+        defineMember(rows, rows.length, added);
+      } else row[1] = value;
+    }
+    return rows;
+  }
 
   /** Converts a value to a dictionary: null and undefined have no members. `what` names its owner. */
   function dictionary(value, what) {
@@ -231,6 +263,7 @@
   parts.refuseConstruction = refuseConstruction;
   parts.construct = construct;
   parts.definePairs = definePairs;
+  parts.pairsOf = pairsOf;
   parts.dictionary = dictionary;
   parts.domString = domString;
   parts.usvString = usvString;

@@ -2,9 +2,9 @@
 "use strict";
 
 ((parts) => {
-  const { define, defineInterface, definePairs, needArguments, ops, usvString } = parts;
-  const { ArrayPrototypeSort, JSONParse, JSONStringify, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, SafeMap, StringPrototypeSlice,
-    StringPrototypeStartsWith, SymbolIterator, TypeError } = parts.primordials;
+  const { define, defineInterface, definePairs, needArguments, ops, pairsOf, usvString } = parts;
+  const { ArrayPrototypeSort, JSONParse, JSONStringify, SafeMap, StringPrototypeIndexOf, StringPrototypeSlice,
+    StringPrototypeStartsWith, TypeError } = parts.primordials;
 
   /** Parts of a URL, numbered as in src/ops/url.rs. */
   const HREF = 0, PROTOCOL = 1, USERNAME = 2, PASSWORD = 3, HOST = 4, HOSTNAME = 5, PORT = 6, PATHNAME = 7, SEARCH = 8, HASH = 9, ORIGIN = 10;
@@ -22,18 +22,7 @@
         this.#rows = parse(StringPrototypeStartsWith(query, "?") ? StringPrototypeSlice(query, 1) : query);
         return;
       }
-      const iterator = init[SymbolIterator];
-      if (iterator === undefined || iterator === null) {
-        this.#rows = recordRows(init);
-        return;
-      }
-      if (typeof iterator !== "function") throw new TypeError("the rows must be iterable");
-      for (const row of init) {
-        const isObject = (typeof row === "object" && row !== null) || typeof row === "function";
-        const pair = isObject ? [...row] : undefined;
-        if (pair?.length !== 2) throw new TypeError("a row must be a name and a value");
-        this.#push(usvString(pair[0]), usvString(pair[1]));
-      }
+      this.#rows = pairsOf(init, usvString);
     }
     get size() {
       return this.#rows.length;
@@ -124,31 +113,21 @@
     }
   }
 
-  /**
-   * Returns the enumerable members of a record as rows. Names that differ only in lone surrogates are
-   * one name.
-   */
-  function recordRows(record) {
-    const rows = [];
-    const byName = new SafeMap();
-    const keys = ReflectOwnKeys(record);
-    for (let i = 0; i < keys.length; i++) {
-      if (!ReflectGetOwnPropertyDescriptor(record, keys[i])?.enumerable) continue;
-      const name = usvString(keys[i]);
-      const value = usvString(record[keys[i]]);
-      const row = byName.get(name);
-      if (row === undefined) {
-        const added = [name, value];
-        byName.set(name, added);
-        define(rows, rows.length, added);
-      } else row[1] = value;
-    }
-    return rows;
-  }
-
   function parse(query) {
     return JSONParse(ops.op_params_parse(query));
   }
+
+  /** The Blobs that have a URL in this call (File API, section 8.3). */
+  let blobs = new SafeMap();
+
+  parts.forgetBlobUrls = () => {
+    if (blobs.size !== 0) blobs = new SafeMap();
+  };
+  /** Returns the Blob of a URL, whatever fragment that has, or undefined. */
+  parts.blobOfUrl = (url) => {
+    const end = StringPrototypeIndexOf(url, "#");
+    return blobs.get(end < 0 ? url : StringPrototypeSlice(url, 0, end));
+  };
 
   class URL {
     #held;
@@ -160,6 +139,15 @@
     constructor(url, base = undefined) {
       needArguments("URL", 1, arguments.length);
       this.#held = readOrThrow(url, base);
+    }
+    static createObjectURL(object) {
+      if (!parts.isBlob(object)) throw new TypeError("only a Blob can have a URL");
+      const url = `blob:null/${ops.op_uuid()}`;
+      blobs.set(url, object);
+      return url;
+    }
+    static revokeObjectURL(url) {
+      blobs.delete(usvString(url));
     }
     static canParse(url, base = undefined) {
       return read(usvString(url), baseOf(base)) !== undefined;

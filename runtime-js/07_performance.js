@@ -106,6 +106,10 @@
       this.#own;
       return "Tollhouse";
     }
+    get platform() {
+      this.#own;
+      return "Linux";
+    }
   }
 
   /** Removes the marks and measures of the previous call. */
@@ -113,7 +117,7 @@
     if (entries.length !== 0) entries = [];
   };
   defineInterface(Performance, { shown: ["timeOrigin"] });
-  defineInterface(Navigator, { shown: ["userAgent"] });
+  defineInterface(Navigator, { shown: ["platform", "userAgent"] });
   defineGlobal("performance", construct(Performance));
   defineGlobal("navigator", construct(Navigator));
 })(globalThis.__tollhouse);

@@ -273,13 +273,32 @@
     return result;
   }
 
+  const lengthOf = (view, isData) => isData ? P.DataViewPrototypeGetByteLength(view) : P.TypedArrayPrototypeGetLength(view);
+
+  /** The size of the largest element of a view, in bytes. */
+  const MAX_ELEMENT = 8;
+
+  /** Returns whether the length of a view follows that of its buffer, which shows if the buffer can grow. */
+  function followsLength(view, isData) {
+    const buffer = isData ? P.DataViewPrototypeGetBuffer(view) : P.TypedArrayPrototypeGetBuffer(view);
+    if (!P.ArrayBufferPrototypeGetResizable?.(buffer)) return false;
+    const bytes = P.ArrayBufferPrototypeGetByteLength(buffer);
+    if (bytes + MAX_ELEMENT > P.ArrayBufferPrototypeGetMaxByteLength(buffer)) return false;
+    const length = lengthOf(view, isData);
+    P.ArrayBufferPrototypeResize(buffer, bytes + MAX_ELEMENT);
+    const follows = lengthOf(view, isData) > length;
+    P.ArrayBufferPrototypeResize(buffer, bytes);
+    return follows;
+  }
+
   function copyView(value, state) {
     const name = P.TypedArrayPrototypeGetSymbolToStringTag(value);
     const isData = name === undefined;
     const buffer = copy(isData ? P.DataViewPrototypeGetBuffer(value) : P.TypedArrayPrototypeGetBuffer(value), state);
-    if (isData && !proves(P.DataViewPrototypeGetByteLength, value)) refuse("a view outside of its buffer");
+    // Both throw for a view that is outside of its buffer.
+    if (!proves(isData ? P.DataViewPrototypeGetByteLength : P.TypedArrayPrototypeKeys, value)) refuse("a view outside of its buffer");
     const offset = isData ? P.DataViewPrototypeGetByteOffset(value) : P.TypedArrayPrototypeGetByteOffset(value);
-    const length = isData ? P.DataViewPrototypeGetByteLength(value) : P.TypedArrayPrototypeGetLength(value);
+    const length = followsLength(value, isData) ? undefined : lengthOf(value, isData);
     const View = isData ? P.DataView : VIEWS[name];
     const make = () => new View(resolve(buffer), offset, length);
     const result = isMoved(buffer) ? new Moved(make) : make();

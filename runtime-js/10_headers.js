@@ -2,24 +2,44 @@
 "use strict";
 
 ((parts) => {
-  const { define, defineInterface, definePairs } = parts;
-  const { ArrayPrototypeSort, JSONStringify, ObjectKeys, RegExpPrototypeExec, SafeMap, SafeRegExp, String, StringPrototypeCharCodeAt,
-    StringPrototypeSlice, StringPrototypeToLowerCase, SymbolIterator, TypeError } = parts.primordials;
+  const { define, defineInterface, definePairs, pairsOf } = parts;
+  const { ArrayPrototypeSort, JSONStringify, RegExpPrototypeExec, SafeMap, SafeRegExp, StringPrototypeCharCodeAt, StringPrototypeSlice,
+    StringPrototypeToLowerCase, SymbolIterator, TypeError } = parts.primordials;
 
   const TOKEN = new SafeRegExp(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/);
-  const VALUE = new SafeRegExp(/^[\t\x20-\x7e\x80-\xff]*$/);
+  /** What a value can be (Fetch standard, section 2.2.2), and what can be sent (RFC 9110, section 5.5). */
+  const VALUE = new SafeRegExp(/^[\x01-\x09\x0b\x0c\x0e-\xff]*$/);
+  const SENDABLE = new SafeRegExp(/^[\t\x20-\x7e\x80-\xff]*$/);
+  const BYTES = new SafeRegExp(/^[\0-\xff]*$/);
+
+  /** Converts a value to a text whose characters are bytes (Web IDL, `ByteString`). */
+  function byteString(value) {
+    const text = `${value}`;
+    if (RegExpPrototypeExec(BYTES, text) === null) throw new TypeError("a header has characters that are not Latin-1");
+    return text;
+  }
 
   function headerName(name) {
-    const text = String(name);
+    const text = `${name}`;
     // Before the conversion, which makes a `k` of the Kelvin sign.
     if (RegExpPrototypeExec(TOKEN, text) === null) throw new TypeError(`\`${text}\` is not a header name`);
     return StringPrototypeToLowerCase(text);
   }
 
   function headerValue(value) {
-    const text = trimmed(String(value));
-    if (RegExpPrototypeExec(VALUE, text) === null) throw new TypeError("a header value has characters that cannot be sent");
+    const text = trimmed(byteString(value));
+    if (RegExpPrototypeExec(VALUE, text) === null) throw new TypeError("a header value has a line break or a null character");
     return text;
+  }
+
+  /** Returns rows, and throws if the value of one has characters that cannot be sent. */
+  function sendable(rows) {
+    for (let i = 0; i < rows.length; i++) {
+      if (RegExpPrototypeExec(SENDABLE, rows[i][1]) === null) {
+        throw new TypeError(`the value of the header \`${rows[i][0]}\` has characters that cannot be sent`);
+      }
+    }
+    return rows;
   }
 
   /** Removes HTTP white space from both ends: only tab, line feed, carriage return and space. */
@@ -47,24 +67,19 @@
 
   class Headers {
     #rows = [];
+    /** The rows in iteration order, until one changes. */
+    #order = undefined;
     /** Whether these are the headers of a server's answer, which nobody can change. */
     #immutable = false;
 
     constructor(init = undefined) {
       if (init === undefined) return;
-      if (init === null || typeof init !== "object") throw new TypeError("headers must be an object, rows or Headers");
-      if (#rows in init) {
-        for (let i = 0; i < init.#rows.length; i++) this.#add(init.#rows[i][0], init.#rows[i][1]);
-      } else if (typeof init[SymbolIterator] === "function") {
-        for (const row of init) {
-          const pair = [...row];
-          if (pair.length !== 2) throw new TypeError("a header row must be a name and a value");
-          this.#add(pair[0], pair[1]);
-        }
-      } else {
-        const names = ObjectKeys(init);
-        for (let i = 0; i < names.length; i++) this.#add(names[i], init[names[i]]);
+      if (init === null || (typeof init !== "object" && typeof init !== "function")) {
+        throw new TypeError("headers must be an object, rows or Headers");
       }
+      const isPlain = #rows in init && init[SymbolIterator] === iterate;
+      const rows = isPlain ? init.#rows : pairsOf(init, byteString);
+      for (let i = 0; i < rows.length; i++) this.#add(rows[i][0], rows[i][1]);
     }
     append(name, value) {
       this.#add(name, value);
@@ -73,6 +88,7 @@
     #add(name, value) {
       const row = [headerName(name), headerValue(value)];
       this.#requireMutable();
+      this.#order = undefined;
       define(this.#rows, this.#rows.length, row);
     }
     delete(name) {
@@ -112,9 +128,11 @@
       const rows = [];
       for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] !== unwanted) define(rows, rows.length, this.#rows[i]);
       this.#rows = rows;
+      this.#order = undefined;
     }
     /** Returns one row per name, joined and sorted, in iteration order. */
     #sorted() {
+      if (this.#order !== undefined) return this.#order;
       const joined = new SafeMap();
       const rows = [];
       for (let i = 0; i < this.#rows.length; i++) {
@@ -129,7 +147,7 @@
           define(rows, rows.length, row);
         }
       }
-      return ArrayPrototypeSort(rows, (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
+      return this.#order = ArrayPrototypeSort(rows, (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
     }
     /**
      * Returns the rows of `headers` as they were set, or undefined if it is not a Headers object.
@@ -137,13 +155,14 @@
     static rowsOf(headers) {
       return #rows in headers ? headers.#rows : undefined;
     }
-    /** Returns new rows of `headers` in iteration order. Throws for other objects. */
+    /** Returns the rows of `headers` in iteration order. Throws for other objects. */
     static sorted(headers) {
       return headers.#sorted();
     }
     /** Adds a row, whose name is in lower case, unless there is one with this name. */
     static addMissing(headers, name, value) {
       for (let i = 0; i < headers.#rows.length; i++) if (headers.#rows[i][0] === name) return;
+      headers.#order = undefined;
       define(headers.#rows, headers.#rows.length, [name, value]);
     }
     /** Returns new headers with copies of these rows, whose names are in lower case. */
@@ -160,11 +179,14 @@
   delete Headers.rowsOf;
   delete Headers.sorted;
 
-  parts.headerValue = headerValue;
+  parts.byteString = byteString;
+  parts.isSendable = (text) => RegExpPrototypeExec(SENDABLE, text) !== null;
+  parts.sendableRows = sendable;
   parts.headerRowsJson = rowsJson;
   parts.addMissingHeader = addMissing;
   parts.headerList = rowsOf;
   parts.headersOf = ofRows;
-  definePairs(Headers, sorted, false);
+  definePairs(Headers, sorted);
   defineInterface(Headers);
+  const iterate = Headers.prototype[SymbolIterator];
 })(globalThis.__tollhouse);

@@ -72,6 +72,9 @@
   const INITIAL = { __proto__: null, method: "GET", url: "", cache: "default", credentials: "same-origin", integrity: "", keepalive: false,
     mode: "cors", redirect: "follow", referrer: "about:client", referrerPolicy: "" };
 
+  /** Returns the settings of a new request. A URL of a Blob keeps its Blob, even if it is revoked. */
+  const initial = (url) => ({ ...INITIAL, __proto__: null, url, blob: parts.blobOfUrl(url) });
+
   /** Returns the settings of a request that `options` change. */
   function settingsOf(old, options) {
     const settings = { ...old, __proto__: null };
@@ -102,7 +105,7 @@
       const old = input !== null && typeof input === "object" && #settings in input ? input : undefined;
       const options = optionsOf(init);
       refuseOptions(options);
-      this.#settings = settingsOf(old === undefined ? { ...INITIAL, url: urlOf(input) } : old.#settings, options);
+      this.#settings = settingsOf(old === undefined ? initial(urlOf(input)) : old.#settings, options);
       if (options.headers !== undefined) this.#headers = new Headers(options.headers);
       else this.#headers = headersOf(old === undefined ? [] : headerList(old.#headers), false);
       this.#source = options.signal === undefined ? (old === undefined ? null : old.#source) : options.signal;
@@ -188,7 +191,7 @@
 
     /** Reads a request that is about to be sent. */
     static read(request) {
-      const headers = headerList(request.#headers);
+      const headers = parts.sendableRows(headerList(request.#headers));
       return { __proto__: null, settings: request.#settings, headers, body: request.#body, signal: request.#source };
     }
   }

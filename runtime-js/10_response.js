@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { Body, addMissingHeader, bodyOfValue, defineBody, defineInterface, headerList, headersOf, headerValue } = parts;
+  const { Body, addMissingHeader, bodyOfValue, defineBody, defineInterface, headerList, headersOf } = parts;
   const { Headers } = parts.globals;
   const { JSONParse, Number, RangeError, String, TypeError } = parts.primordials;
 
@@ -14,6 +14,12 @@
     if (number - number !== 0) return 0;
     const whole = (number - (number % 1)) % 0x10000;
     return whole < 0 ? whole + 0x10000 : whole;
+  }
+
+  function reasonPhrase(value) {
+    const text = parts.byteString(value);
+    if (!parts.isSendable(text)) throw new TypeError("a status text has characters that cannot be sent");
+    return text;
   }
 
   const hasNullBody = (status) => status === 204 || status === 205 || status === 304;
@@ -34,7 +40,7 @@
       if (this.#status < 200 || this.#status > 599) {
         throw new RangeError("a status must be a whole number from 200 to 599");
       }
-      this.#statusText = init?.statusText === undefined ? "" : headerValue(init.statusText);
+      this.#statusText = init?.statusText === undefined ? "" : reasonPhrase(init.statusText);
       this.#headers = new Headers(init?.headers ?? undefined);
       this.#body = new Body(null);
       if (body === null) return;
@@ -52,7 +58,11 @@
       return new Response(text, { __proto__: null, status: init?.status, statusText: init?.statusText, headers });
     }
     static error() {
-      throw new TypeError("a tool must answer with a status, not with a network error");
+      const response = new Response();
+      response.#status = 0;
+      response.#type = "error";
+      response.#headers = headersOf([], true);
+      return response;
     }
     static redirect(url, status = 302) {
       const code = Number(status);
@@ -111,8 +121,9 @@
     /** Returns `{ status, headers, body }` if `value` is a Response, else undefined. */
     static read(value) {
       if (!(#status in value)) return undefined;
+      if (value.#type === "error") throw new TypeError("a tool must answer with a status, not with a network error");
       value.#body.requireUsable();
-      return { __proto__: null, status: value.#status, headers: headerList(value.#headers), body: value.#body };
+      return { __proto__: null, status: value.#status, headers: parts.sendableRows(headerList(value.#headers)), body: value.#body };
     }
 
     /**

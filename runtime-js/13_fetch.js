@@ -5,7 +5,7 @@
   const { awaited, defineGlobal, forgetOp, ops, requireCall, setCause } = parts;
   const { Request } = parts.globals;
   const { ObjectKeys, Promise, PromisePrototypeThen, PromiseReject, PromiseResolve, TypeError, TypedArrayPrototypeGetLength,
-    Uint8Array } = parts.primordials;
+    StringPrototypeStartsWith, Uint8Array } = parts.primordials;
 
   const EMPTY = new Uint8Array(0);
 
@@ -40,11 +40,21 @@
     return typeof body === "string" ? (ops.op_text_encode(body) ?? EMPTY) : body;
   }
 
+  /** Returns the response to a request for the URL of a Blob (Fetch standard, section 4.2). */
+  function readBlob({ method, url, blob }) {
+    if (blob === undefined) throw new TypeError("fetch failed: no Blob of this call has this URL");
+    if (method !== "GET") throw new TypeError(`fetch failed: the URL of a Blob can only be read with GET, and not with ${method}`);
+    const bytes = parts.blobBytes(blob);
+    const headers = [["content-length", `${TypedArrayPrototypeGetLength(bytes)}`], ["content-type", parts.blobType(blob)]];
+    return PromiseResolve(parts.receivedResponse({ __proto__: null, status: 200, statusText: "OK", url, redirected: false, headers }, bytes));
+  }
+
   /** Sends a request. Its errors have the stack of this place. */
   function send({ settings, headers, body, signal }) {
     if (settings.integrity !== "") throw new TypeError("fetch does not support the option `integrity`");
     if (signal !== null && parts.isAborted(signal)) throw parts.abortReason(signal);
     const failure = new TypeError("fetch failed");
+    if (StringPrototypeStartsWith(settings.url, "blob:")) return readBlob(settings);
     if (body.content !== undefined) return transmit(settings, headers, body.move().content, signal, failure);
     return readAndTransmit(settings, headers, body, signal, failure);
   }

@@ -23,7 +23,7 @@
     if (headers === undefined || headers === null) return rows;
     if (typeof headers !== "object") throw new TypeError("headers must be an object, rows of a name and a value, or Headers");
     const own = parts.headerList(headers);
-    if (own !== undefined) return own;
+    if (own !== undefined) return parts.sendableRows(own);
     if (typeof headers[SymbolIterator] === "function") {
       for (const given of headers) {
         const pair = given !== null && typeof given === "object" ? [...given] : [];

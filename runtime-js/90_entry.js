@@ -269,6 +269,7 @@
     const running = parts.beginCall(id);
     parts.forgetTimers();
     parts.forgetEntries();
+    parts.forgetBlobUrls();
     parts.closeGroups();
     if (isScheduled) driveScheduled(running, body, granted);
     else drive(running, head, body, granted, filled, bodyBytes);

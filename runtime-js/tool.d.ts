@@ -1162,6 +1162,19 @@ declare var URL: {
   readonly prototype: URL;
   /** Parses a URL, relative to `base` if given. Throws a `TypeError` if it is invalid. */
   new (url: string | URL, base?: string | URL): URL;
+  /**
+   * Returns a URL with which `fetch` reads a `Blob`, in this call only.
+   *
+   * @example
+   * ```ts
+   * const url = URL.createObjectURL(new Blob(["hello"]));
+   * const text = await (await fetch(url)).text();
+   * URL.revokeObjectURL(url);
+   * ```
+   */
+  createObjectURL(object: Blob): string;
+  /** Removes a URL of `createObjectURL`. A `Request` that was made before keeps its `Blob`. */
+  revokeObjectURL(url: string): void;
   /** Returns whether the URL is valid. */
   canParse(url: string | URL, base?: string | URL): boolean;
   /** Parses a URL. Returns null if it is invalid. */
@@ -3178,6 +3191,8 @@ declare var performance: Performance;
  * ```
  */
 interface Navigator {
+  /** Always `Linux`, on every machine. */
+  readonly platform: string;
   /** Always `Tollhouse`. */
   readonly userAgent: string;
 }

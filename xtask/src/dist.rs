@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: builds the release. It is a tarball and a Debian package, each with host,
-//! worker, unit, settings, manual pages, shell completions, a bill of materials and the licenses,
-//! and the checksums of both.
+//! worker, unit, settings, manual pages, shell completions, a bill of materials and the licenses;
+//! two npm packages with host and worker; and the checksums of all.
 //!
 //! The package is assembled here and packed by `dpkg-deb`, which every Debian has. cargo-deb would
 //! require about two hundred crates to be built first, and it takes the binaries of one package
@@ -12,6 +12,7 @@ mod crates;
 mod deb;
 mod inside;
 mod licenses;
+mod npm;
 mod release;
 mod root;
 mod sbom;
@@ -51,12 +52,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         quick: args.debug,
     };
     let tree = stage::stage(&release)?;
-    let files = [tarball(&release, &tree)?, deb::pack(&release, &tree, &release.version)?, attachment(&release, &tree, "sbom.cdx.json")?];
+    let npm = npm::pack(&release, &tree)?;
+    let mut files =
+        vec![tarball(&release, &tree)?, deb::pack(&release, &tree, &release.version)?, attachment(&release, &tree, "sbom.cdx.json")?];
+    files.extend_from_slice(&npm);
     let sums = checksums(&release.folder, &files)?;
     for file in files.iter().chain([&sums]) {
         println!("{}", file.display());
     }
-    if args.check { check::run(&release, &tree, args) } else { Ok(()) }
+    if args.check { check::run(&release, &tree, &npm, args) } else { Ok(()) }
 }
 
 /// Builds the host as tests do, and uses their worker. This is enough to check everything except

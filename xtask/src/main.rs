@@ -79,7 +79,7 @@ cargo xtask faces speed [--tools 1000]                   how long the list of to
 cargo xtask packages [NAME…] [--accept]                  popular npm packages in tools: published, and called once
 cargo xtask examples [--engine v8|quickjs]               ten tools that people sell: published, and paid for by a stock client
 cargo xtask vendor [--check]                             build the page editor and Node's modules from locked packages
-cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball and the Debian package; with --check, test them
+cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball, the Debian package and the npm packages; with --check, test them
 cargo xtask lint                                         formatting, prose, clippy, documentation and dependencies; warnings are errors
 cargo xtask lint --prose [--write-baseline]              the style of documents, pages, help, errors and comments alone
 cargo xtask docs                                         write the tables of the documents from the code

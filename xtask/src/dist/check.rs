@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{deb, release::Release, root::Root};
+use super::{deb, npm, release::Release, root::Root};
 use crate::{Failure, args::Args, clients, paths, shell};
 
 /// The line that a host prints when it is ready starts with this.
@@ -35,12 +35,13 @@ const PAID_BEFORE: &str = "/tools/kept";
 /// # Errors
 ///
 /// Returns the first check that fails.
-pub(crate) fn run(release: &Release, tree: &Path, args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(release: &Release, tree: &Path, npm: &[PathBuf], args: &Args) -> Result<(), Failure> {
     let clients = clients::prepare();
     reproducible(release, tree)?;
     unit(tree)?;
     let payers = clients.join().map_err(|_| "the payers could not be prepared".to_owned())??;
     tarball(release, &payers)?;
+    installed_by_npm(release, npm, &payers)?;
     if args.short { unpacked(release, &payers) } else { installed(release, tree, args.from.as_deref(), &payers) }
 }
 
@@ -92,6 +93,22 @@ fn unpacked(release: &Release, payers: &Path) -> Result<(), Failure> {
     shell::run(Command::new("dpkg-deb").arg("-x").arg(package(release, &release.version)).arg(&folder.0))?;
     runs_and_is_paid(&folder.0, payers)?;
     print_step("unpacked, started and paid");
+    Ok(())
+}
+
+/// Checks that the command that npm installs finds its worker, and passes signals and the exit status on.
+fn installed_by_npm(release: &Release, packages: &[PathBuf], payers: &Path) -> Result<(), Failure> {
+    let folder = TempFolder::new(release, "npm-installed")?;
+    let command = npm::install(packages, &folder.0)?;
+    let mut serve = Command::new(&command);
+    serve.args(["serve", "--listen", "127.0.0.1:0"]).current_dir(&folder.0).env_remove("TOLLHOUSE_WORKER").env_remove("TOLLHOUSE_DATA");
+    let host = Host::start(serve)?;
+    let receipt = host.pay(payers, PAID)?;
+    host.receipt(&receipt)?;
+    host.end()?;
+    let refused = Command::new(&command).args(["serve", "--no-such-flag"]).output().map_err(|reason| reason.to_string())?;
+    holds(refused.status.code() == Some(2), &format!("a wrong flag gave {}", refused.status))?;
+    print_step("installed by npm, started and paid");
     Ok(())
 }
 

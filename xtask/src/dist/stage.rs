@@ -71,14 +71,14 @@ fn generate_documents(host: &Path, tree: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), Failure> {
+pub(super) fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), Failure> {
     let failed = |reason: std::io::Error| format!("cannot put {} at {}: {reason}", from.display(), to.display());
     to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
     fs::copy(from, to).map_err(failed)?;
     fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(failed)
 }
 
-fn write(to: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write(to: &Path, text: &str) -> Result<(), Failure> {
     let failed = |reason: std::io::Error| format!("cannot write {}: {reason}", to.display());
     to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
     fs::write(to, text).map_err(failed)?;

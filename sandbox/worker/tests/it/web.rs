@@ -185,7 +185,7 @@ fn headers_join_and_sort() {
 }
 
 #[test]
-fn iterators_of_headers_have_them_as_they_were() {
+fn iterators_of_headers_follow_changes() {
     assert_eq!(
         value(
             "const h = new Headers({ b: '1', c: '2' }); const rows = h.entries(); rows.next(); h.set('d', '3'); h.append('c', '4');
@@ -193,11 +193,77 @@ fn iterators_of_headers_have_them_as_they_were() {
              return [later, each, [...h.keys()], [...h.values()], Object.prototype.toString.call(rows), Headers.prototype[Symbol.iterator] === Headers.prototype.entries];"
         ),
         json!([
-            [["c", "2"]],
+            [["c", "2, 4"], ["d", "3"]],
             ["b", "1", true, "c", "2, 4", true, "d", "3", true],
             ["b", "c", "d"], ["1", "2, 4", "3"], "[object Headers Iterator]", true
         ])
     );
+}
+
+#[test]
+fn iterators_of_headers_skip_and_repeat_as_rows_move() {
+    assert_eq!(
+        value(
+            "const seen = (change) => { const h = new Headers({ bar: '0', baz: '1', foo: '2', quux: '3' }); const names = [];
+                 for (const [name] of h) { names.push(name); if (name === 'baz') change(h); } return names.join(); };
+             return [seen((h) => h.delete('foo')), seen((h) => h.delete('bar')), seen((h) => h.append('x', '4')), seen((h) => h.set('a', '4'))];"
+        ),
+        json!(["bar,baz,quux", "bar,baz,quux", "bar,baz,foo,quux,x", "bar,baz,baz,foo,quux"])
+    );
+}
+
+#[test]
+fn headers_are_made_of_records_and_rows_as_web_idl_says() {
+    assert_eq!(
+        value(
+            "const log = []; const record = (target) => new Proxy(target, { get: (t, k) => { log.push('get ' + String(k)); return t[k]; },
+                 ownKeys: (t) => { log.push('keys'); return Reflect.ownKeys(t); },
+                 getOwnPropertyDescriptor: (t, k) => { log.push('own ' + String(k)); return Reflect.getOwnPropertyDescriptor(t, k); } });
+             const kind = (make) => { try { make(); return 'none'; } catch (e) { return e.name; } };
+             const order = [...new Headers(record({ a: '1', b: '2' }))].join(' '); const first = log.join(); log.length = 0;
+             const bad = [kind(() => new Headers(record({ a: '\\uffff', b: '2' }))), log.join()];
+             const own = new Headers({ a: '1' }); own[Symbol.iterator] = function* () { yield ['c', '3']; };
+             return [order, first, bad, [...new Headers(own).keys()], kind(() => new Headers({ [Symbol()]: '1' })), kind(() => new Headers(['ab'])),
+                 kind(() => new Headers([['a', 'b\\nc']])), new Headers({ a: '\\r\\n\\t\\fx\\n' }).get('a')];"
+        ),
+        json!([
+            "a,1 b,2", "get Symbol(Symbol.iterator),keys,own a,get a,own b,get b",
+            ["TypeError", "get Symbol(Symbol.iterator),keys,own a,get a"], ["c"], "TypeError", "TypeError", "TypeError", "\u{c}x"
+        ])
+    );
+}
+
+#[test]
+fn copies_of_views_follow_the_length_of_their_buffer() {
+    assert_eq!(
+        value(
+            "const made = (View) => { const buffer = new ArrayBuffer(16, { maxByteLength: 64 }); return new View(buffer); };
+             const grown = (view) => { view.buffer.resize(32); return view.byteLength; };
+             const moved = made(Float64Array); const fixed = new Uint8Array(new ArrayBuffer(16, { maxByteLength: 64 }), 0, 16);
+             const outside = new Uint8Array(new ArrayBuffer(16, { maxByteLength: 64 }), 8); outside.buffer.resize(4);
+             const refused = (value) => { try { structuredClone(value); return 'none'; } catch (e) { return e.name; } };
+             const source = made(Uint8Array); const kept = structuredClone(source);
+             return [grown(kept), source.byteLength, grown(structuredClone(moved, { transfer: [moved.buffer] })), grown(structuredClone(made(DataView))),
+                 grown(structuredClone(fixed)), refused(outside)];"
+        ),
+        json!([32, 16, 32, 32, 16, "DataCloneError"])
+    );
+}
+
+#[test]
+fn response_of_a_network_error_cannot_be_an_answer() {
+    assert_eq!(
+        value(
+            "const r = Response.error(); let fixed; try { r.headers.set('a', '1'); } catch (e) { fixed = e.name; }
+             const refused = (text) => { try { new Response('', { statusText: text }); return 'none'; } catch (e) { return e.name; } };
+             return [r.type, r.status, r.ok, r.body, fixed, refused('\\n'), refused('\u{100}'), refused('Fine')];"
+        ),
+        json!(["error", 0, false, null, "TypeError", "TypeError", "TypeError", "none"])
+    );
+    let message = Worker::handler("return Response.error();").thrown(&Value::Null);
+    assert!(message.contains("not with a network error"), "{message}");
+    let message = Worker::handler("return new Response('', { headers: { a: '\\x01' } });").thrown(&Value::Null);
+    assert!(message.contains("the header `a` has characters that cannot be sent"), "{message}");
 }
 
 #[test]
