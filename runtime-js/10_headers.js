@@ -7,7 +7,7 @@
     StringPrototypeToLowerCase, SymbolIterator, TypeError } = parts.primordials;
 
   const TOKEN = new SafeRegExp(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/);
-  /** What a value can be (Fetch standard, section 2.2.2), and what can be sent (RFC 9110, section 5.5). */
+  /** Values of headers (Fetch standard, section 2.2.2), and those that can be sent (RFC 9110, section 5.5). */
   const VALUE = new SafeRegExp(/^[\x01-\x09\x0b\x0c\x0e-\xff]*$/);
   const SENDABLE = new SafeRegExp(/^[\t\x20-\x7e\x80-\xff]*$/);
   const BYTES = new SafeRegExp(/^[\0-\xff]*$/);
