@@ -19,7 +19,7 @@ function typed() {
 
 /** @param {[string, string][]} text */
 function put(text) {
-  for (const field of fields("[name=capabilities], [name=paused]")) {
+  for (const field of fields("[name=capabilities], [name=paused], [name=refundBrokenStreams]")) {
     field.checked = text.some(([name, value]) => name === field.name && value === field.value);
   }
   for (const [name, value] of text) {

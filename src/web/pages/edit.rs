@@ -126,7 +126,6 @@ async fn check(sheet: &EditPage<'_>, now: &CurrentTool) -> Result<(StatusCode, F
         ("isolation", json!(tool.isolation)),
         ("requestTypes", json!(tool.common.request_types)),
         ("requestHeaders", json!(tool.common.request_headers)),
-        ("refundBrokenStreams", json!(tool.common.refund_broken_streams)),
     ] {
         body.insert(name.to_owned(), value);
     }

@@ -15,7 +15,7 @@ use crate::{Fields, pages::owner_pages::source_text, word};
 const EXTRA_FIELDS: [&str; 5] = ["slug", "paused", "input", "attested", "note"];
 
 /// Fields of an upload that a change may contain.
-const CHANGEABLE: [&str; 11] = [
+const CHANGEABLE: [&str; 12] = [
     "title",
     "description",
     "priceUsd",
@@ -27,6 +27,7 @@ const CHANGEABLE: [&str; 11] = [
     "capabilities",
     "allowedHosts",
     "schedules",
+    "refundBrokenStreams",
 ];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,6 +63,7 @@ impl ToolDraft {
             ("capabilities", set(&common.capabilities, &tool.requested_capabilities)),
             ("allowedHosts", hosts.join("\n")),
             ("schedules", tool.schedules.join("\n")),
+            ("refundBrokenStreams", common.refund_broken_streams.then_some("true").unwrap_or_default().to_owned()),
         ];
         Self(texts.into_iter().map(|(name, text)| (name, carried(&text))).collect())
     }
@@ -159,6 +161,8 @@ impl ToolDraft {
         for name in ["inputSchema", "outputSchema"] {
             members.extend(parsed(self.get(name), &format!("/{name}"), &mut problems).map(|schema| (name.to_owned(), schema)));
         }
+        // A browser leaves out a box that is not ticked.
+        members.insert("refundBrokenStreams".to_owned(), json!(self.get("refundBrokenStreams") == "true"));
         let request: Map<_, _> = self.lines("capabilities").map(|name| (name.to_owned(), json!(true))).collect();
         members.insert("capabilities".to_owned(), Value::Object(request));
         let (kind, handler) = self.handler(&mut problems);
@@ -322,6 +326,18 @@ mod tests {
         assert_eq!(all["capabilities"], json!({ "httpGetJson": true, "kv": true }));
         assert_eq!(all["allowedHosts"], json!(["a.test", "b.test"]));
         assert_eq!((&all["maxPriceUsd"], &all["handlerType"]), (&json!(0), &json!("js_request_response")));
+    }
+
+    #[test]
+    fn refund_of_broken_streams_is_a_box() {
+        let unticked = draft();
+        let mut ticked = unticked.clone();
+        ticked.set("refundBrokenStreams", "true");
+        assert_eq!(Value::Object(ticked.change(&unticked).0), json!({ "refundBrokenStreams": true }));
+        let fields = ticked.0.iter().map(|(name, text)| (*name, text.as_str()));
+        let left_out = ToolDraft::read(fields.filter(|(name, _)| *name != "refundBrokenStreams"));
+        assert_eq!(Value::Object(left_out.change(&ticked).0), json!({ "refundBrokenStreams": false }));
+        assert!(left_out.change(&unticked).0.is_empty());
     }
 
     #[test]

@@ -198,6 +198,11 @@ pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
                 |marks| marks.area("allowedHosts", draft, 3, "")))
             (known.field("schedules", "Schedules", &html! { "Cron expressions in UTC, one per line. The export " code { "scheduled" } " runs at these times, for example " code { "0 4 * * *" } "." },
                 |marks| marks.area("schedules", draft, 2, "")))
+            label.box {
+                input #field-refundBrokenStreams type="checkbox" name="refundBrokenStreams" value="true"
+                    checked[draft.get("refundBrokenStreams") == "true"];
+                "Refund developer credit if the tool breaks off a streamed answer"
+            }
         }
     }
 }

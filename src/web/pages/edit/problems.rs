@@ -9,7 +9,7 @@ use tollhouse_tool::finding::{Finding, Severity};
 use crate::{line, words};
 
 /// The fields of a tool: name in the form, and label.
-pub(super) const FIELDS: [(&str, &str); 12] = [
+pub(super) const FIELDS: [(&str, &str); 13] = [
     ("title", "Title"),
     ("description", "Description"),
     ("priceUsd", "Price"),
@@ -22,6 +22,7 @@ pub(super) const FIELDS: [(&str, &str); 12] = [
     ("capabilities", "Capabilities"),
     ("allowedHosts", "Hosts"),
     ("schedules", "Schedules"),
+    ("refundBrokenStreams", "Refund of broken streams"),
 ];
 
 /// A problem with an upload or a run.
