@@ -129,27 +129,40 @@
     else ops.op_responded(status, headOf(), "", false);
   }
 
-  /** Reads all chunks, for a caller that takes no stream. One chunk beyond the limit is stopped by its op. */
-  async function collect(headOf, source, convert) {
+  /**
+   * Reads all chunks, for a caller that takes no stream, and reports the bytes each time that there are twice as many.
+   * One chunk beyond the limit is stopped by its op.
+   */
+  async function collect(status, headOf, source, convert) {
     const call = runningCall();
     const limit = ops.op_output_bytes();
     const chunks = [];
     let length = 0;
+    let reported = CHUNK_BYTES;
     const add = (chunk) => {
       parts.define(chunks, chunks.length, chunk);
       length += TypedArrayPrototypeGetLength(chunk);
-      if (length <= limit) return;
+      if (length <= limit) {
+        if (length < reported) return;
+        ops.op_progress(length + " bytes of the answer are ready", -1);
+        while (reported <= length) reported *= 2;
+        return;
+      }
       call.answered = true;
-      ops.op_responded_bytes(200, headOf(), parts.joinBytes(chunks, length));
+      ops.op_responded_bytes(status, headOf(), parts.joinBytes(chunks, length));
       throw new TypeError("the answer is too large");
     };
     if (!(await forEachChunk(call, source, convert, add))) return;
     call.answered = true;
-    ops.op_responded_bytes(200, headOf(), parts.joinBytes(chunks, length));
+    ops.op_responded_bytes(status, headOf(), parts.joinBytes(chunks, length));
   }
 
-  /** Answers with the stream of a body, for a caller that takes one. `head`: the headers as JSON rows. */
-  parts.answerStream = (status, head, stream) => sendChunks(status, () => head, streamSource(stream), bodyChunk);
+  /** Sends the chunks to a caller that takes a stream, and all of them at the end to another. */
+  const send = (status, headOf, source, convert) =>
+    ops.op_streams() ? sendChunks(status, headOf, source, convert) : collect(status, headOf, source, convert);
+
+  /** Answers with the stream of a body. `head`: the headers as JSON rows. */
+  parts.answerStream = (status, head, stream) => send(status, () => head, streamSource(stream), bodyChunk);
 
   /**
    * Answers with the values of `value` if it is an asynchronous iterable, for example a generator, and
@@ -165,6 +178,6 @@
       return form.convert(chunk);
     };
     const headOf = () => (form === undefined ? "[]" : '[["content-type","' + form.type + '"]]');
-    return ops.op_streams() ? sendChunks(200, headOf, source, convert) : collect(headOf, source, convert);
+    return send(200, headOf, source, convert);
   };
 })(globalThis.__tollhouse);

@@ -189,7 +189,7 @@
     const head = JSONStringify(rows);
     // The schema of the result applies to JSON, so that is read whole.
     const stream = json ? undefined : given.ownStream;
-    if (stream !== undefined && ops.op_streams()) return await parts.answerStream(status, head, stream);
+    if (stream !== undefined) return await parts.answerStream(status, head, stream);
     const call = parts.runningCall();
     // A body beyond the limit is stopped by its op.
     const body = await given.whole(ops.op_output_bytes());

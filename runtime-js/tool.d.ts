@@ -933,8 +933,8 @@ declare var Response: {
    * URL is not complete, and a `RangeError` for a status that is not a redirect.
    */
   redirect(url: string | URL, status?: number): Response;
-  /** Throws a `TypeError`, because a response needs a status. */
-  error(): never;
+  /** Creates the response of a network error. If a handler returns it, the call fails: an answer needs a status. */
+  error(): Response;
 };
 
 /**

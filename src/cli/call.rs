@@ -18,7 +18,8 @@ use super::{
     base::{Error, Exit, Result, Role, Session, client::NO_CONNECTION, dollars, private_files, prompt},
     pay::{
         Challenge, ChosenTerms, Draft, LostReply, OpenPayment, PaymentLimits, PaymentState, PaymentTarget, RecordStore, Reply, Seller,
-        SentPayment, SpendLog, body_file::BodyFile, choose, credit, key_file, open_payments, over_limit, state, target::CallInput, usd,
+        SentPayment, SpendLog, body_file::BodyFile, choose, credit, key_file, open_payments, over_limit, show, state, target::CallInput,
+        usd,
     },
 };
 
@@ -166,9 +167,10 @@ impl Call<'_> {
         {
             return Ok(reply);
         }
-        let request = self.seller.ask(&HeaderMap::new(), UNPAID, &mut |reported| dry_run::progress(&reported)).await;
+        let mut printer = show::Printer::new(self.args.include);
+        let request = self.seller.ask(&HeaderMap::new(), UNPAID, &mut |arrival| printer.print(arrival)).await;
         request.map_err(|lost| {
-            if let LostReply::TooLarge(_) = lost {
+            if let LostReply::TooLarge(_) | LostReply::BrokenOff(_) = lost {
                 return Error::refused(format!("`{}`: {}", self.target.name, lost.reason()));
             }
             let position = self.target.request.url.origin().ascii_serialization();

@@ -37,7 +37,7 @@ pub(crate) use self::{
     perform::{PaymentEnd, perform},
     proof::prove,
     record::{LockedRecord, RecordStore, SentPayment, Token},
-    reply::{LostReply, Progress, Reply},
+    reply::{Arrival, LostReply, Progress, Reply, Report},
     seller::{Request, Seller},
     spend_log::{OpenPayment, SpendLog, open_payments},
     state::PaymentState,

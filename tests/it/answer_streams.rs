@@ -32,7 +32,8 @@ const WORDS: &str = "export default async (req, ctx) => {
     return new Response(ReadableStream.from(words()).pipeThrough(new TextEncoderStream()), { status, headers: { 'content-type': type } });
 };";
 
-async fn host() -> Host {
+/// Starts a host with the tool `words`.
+pub async fn host() -> Host {
     started(Host::builder()).await
 }
 
@@ -45,7 +46,7 @@ async fn started(builder: HostBuilder) -> Host {
 }
 
 /// Lets the stream of this name go on to this line.
-async fn go(host: &Host, name: &str, line: u32) {
+pub async fn go(host: &Host, name: &str, line: u32) {
     let request = host.request(Method::POST, "/tools/words").header("x-admin-token", &host.admin);
     host.send(request.json(&json!({ "name": name, "go": line }))).await.is(200);
 }

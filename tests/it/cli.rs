@@ -21,6 +21,7 @@ mod reconciled;
 mod recorded;
 mod shown;
 mod since;
+mod streamed;
 mod terminal;
 mod unresolved;
 mod upstreams;

@@ -42,15 +42,12 @@ impl Turns {
         }
     }
 
-    /// Returns how many turns to give in this tick, in whose last one slowed calls computed for `together`. Unused turns are
-    /// lost. If slowed calls got their share out of the time that others left free, none is due: a turn would only delay
-    /// the others. The system divides that time among the slowed calls, so each gets little of it if they are many.
+    /// Returns how many turns to give in this tick, in whose last one slowed calls computed for `together` in the time that
+    /// others left free. That time counts as part of their share, because a turn delays the others. The system divides it
+    /// among the slowed calls, so each gets little of it if they are many. Unused turns are lost.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few")]
     fn turns_due(&mut self, together: Duration) -> usize {
-        if together >= TICK.mul_f64(self.per_tick) {
-            return 0;
-        }
-        self.due += self.per_tick;
+        self.due = (self.due + self.per_tick - together.div_duration_f64(TICK)).max(0.0);
         let turns_due = self.due.trunc();
         self.due -= turns_due;
         turns_due as usize
@@ -110,11 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn no_turn_is_due_while_others_leave_enough_time_free() {
+    fn time_that_others_leave_free_is_part_of_the_share() {
         let mut turns = Turns::for_cores(2);
-        let share = TICK / 5;
-        assert!((0..100).all(|_| turns.turns_due(share) == 0));
-        let had: usize = (0..100).map(|_| turns.turns_due(share / 2)).sum();
-        assert!(had.abs_diff(20) <= 1, "{had}");
+        let mut had = |together| (0..100).map(|_| turns.turns_due(together)).sum::<usize>();
+        assert_eq!((had(TICK / 5), had(TICK)), (0, 0));
+        let half = had(TICK / 10);
+        assert!(half.abs_diff(10) <= 1, "{half}");
     }
 }

@@ -8,7 +8,6 @@ use tollhouse_api::{EndpointResponse, Manifest};
 use tollhouse_money::payer::Scheme;
 use tollhouse_tool::MicroUsd;
 
-pub(super) use crate::pay::show::progress;
 use crate::{
     base::{CredentialChoice, Error, Result, Session, line, refusal},
     pay::{ChosenTerms, PaymentLimits, PaymentTarget, Reply, Seller, prove, reason, show, usd},

@@ -9,10 +9,10 @@ use tollhouse_base::{
     sentence::sentence_case,
 };
 
-use super::{dry_run, thrown};
+use super::thrown;
 use crate::{
     base::{Error, Exit, Result, Session, refusal, same_place},
-    pay::{LockedRecord, PaymentEnd, Reply, Seller, SentPayment, SpendLog, credit, perform, prove, reason, seller::headers, show},
+    pay::{Arrival, LockedRecord, PaymentEnd, Reply, Seller, SentPayment, SpendLog, credit, perform, prove, reason, seller::headers, show},
 };
 
 /// A payment to be sent.
@@ -35,7 +35,8 @@ impl Sending<'_> {
         let headers = paying(self.session, &self.record.sent)?;
         let ended = {
             let sent = &self.record.sent;
-            let mut report = |answer| dry_run::progress(&answer);
+            let mut printer = show::Printer::new(self.include);
+            let mut report = |arrival: Arrival<'_>| printer.print(arrival);
             let performing = perform(&self.seller, sent, &headers, &self.host, self.was_sent, &mut report);
             tokio::select! {
                 ended = performing => ended,
@@ -82,6 +83,7 @@ impl Sending<'_> {
                 let position = self.seller.request.url.origin().ascii_serialization();
                 Err(Error::new(Exit::Unavailable, format!("{position} does not answer: {reason}.  Nothing was sent")))
             }
+            PaymentEnd::BrokenOff { settled } => Err(self.broken_off(settled)),
             PaymentEnd::Unknown { message, settled } => Err(self.unknown(message, settled)),
         }
     }
@@ -91,18 +93,19 @@ impl Sending<'_> {
         let now = Clock::default().now();
         let taken = ended.taken(&self.record.sent);
         let state = match ended {
-            PaymentEnd::Answered { .. } | PaymentEnd::TooLarge { .. } | PaymentEnd::Unknown { settled: true, .. } => {
-                Some(PaymentState::Settled)
-            }
+            PaymentEnd::Answered { .. }
+            | PaymentEnd::TooLarge { .. }
+            | PaymentEnd::BrokenOff { settled: true }
+            | PaymentEnd::Unknown { settled: true, .. } => Some(PaymentState::Settled),
             PaymentEnd::NotCharged { .. } | PaymentEnd::Unsent(_) => Some(PaymentState::Released),
-            PaymentEnd::Unknown { settled: false, .. } => None,
+            PaymentEnd::BrokenOff { settled: false } | PaymentEnd::Unknown { settled: false, .. } => None,
         };
         if let Some(state) = state {
             self.record.note(state, now);
         }
         match taken {
             // Charged, but the answer is missing: a further payment must be preceded by asking for it.
-            Some(_) if matches!(ended, PaymentEnd::Unknown { .. }) => Ok(()),
+            Some(_) if matches!(ended, PaymentEnd::BrokenOff { .. } | PaymentEnd::Unknown { .. }) => Ok(()),
             Some(taken) => self.spend_log.close(self.record.sent.payment_id.as_str(), taken, now),
             None => Ok(()),
         }
@@ -134,6 +137,14 @@ impl Sending<'_> {
             Ok(()) => Error::refused(format!("`{}` answered {}.  {sentence}", sent.name, reply.status)),
             Err(error) => error,
         }
+    }
+
+    fn broken_off(&self, settled: bool) -> Error {
+        let sent = &self.record.sent;
+        let id = &sent.payment_id;
+        let charged = if settled { "the host reports that it was charged once" } else { "it was charged at most once" };
+        let error = Error::new(Exit::Unknown, format!("the answer broke off, so it is incomplete.  Payment {id} was sent; {charged}."));
+        error.hint(format!("get the whole answer with the same payment: tollhouse call --resume {id}"))
     }
 
     fn unknown(&self, message: Option<String>, settled: bool) -> Error {

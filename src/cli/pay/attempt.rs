@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 use tokio::time::sleep;
 
 use super::{
-    LostReply, Progress, Reply, Seller,
+    LostReply, Reply, Report, Seller,
     answer::{Verdict, verdict_of},
     reason,
 };
@@ -29,6 +29,8 @@ pub(super) enum AttemptOutcome {
     Busy(Reply),
     /// The result arrived, but is too large to read.
     TooLarge(Reply),
+    /// The result was printed in part, and broke off.
+    BrokenOff(Reply),
     /// No try had a final response. Holds the last reason that is known.
     Lost(Option<String>),
     /// The host could not be reached: nothing was sent.
@@ -43,7 +45,7 @@ pub(super) async fn attempt(
     headers: &HeaderMap,
     max: Duration,
     mut was_sent: bool,
-    report: &mut dyn FnMut(Progress),
+    report: &mut Report<'_>,
 ) -> (AttemptOutcome, bool) {
     let mut in_doubt = was_sent;
     let mut waits = WAITS.into_iter();
@@ -63,6 +65,7 @@ pub(super) async fn attempt(
                 }
             }
             Err(LostReply::TooLarge(reply)) => break AttemptOutcome::TooLarge(*reply),
+            Err(LostReply::BrokenOff(reply)) => break AttemptOutcome::BrokenOff(*reply),
             // The time for the call is used up, so there is no retry.
             Err(LostReply::Late) => break AttemptOutcome::Lost(None),
             Err(LostReply::Unsent(reason)) if !was_sent => (AttemptOutcome::Unsent(reason), None),

@@ -5,7 +5,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tollhouse_money::{Asset, Network};
 use tollhouse_tool::MicroUsd;
 
-use super::{Challenge, PaymentLimits, Progress, Reply, SentPayment, Token, answer, choose, stream::Stream};
+use super::{Arrival, Challenge, PaymentLimits, Progress, Reply, SentPayment, Token, answer, choose, stream::Stream};
 
 /// The network of the payments.
 fn network() -> &'static Network {
@@ -73,13 +73,20 @@ fn chosen_terms_are_within_the_limits() {
     });
 }
 
+fn progress_of(arrival: Arrival<'_>) -> Option<Progress> {
+    match arrival {
+        Arrival::Progress(progress) => Some(progress),
+        Arrival::Piece { .. } => None,
+    }
+}
+
 /// Reads a stream in pieces of `pieces` bytes. Returns the progress reports, and the reply or the reason that there is
 /// none.
 fn streamed(bytes: &[u8], pieces: usize) -> (Vec<Progress>, Result<Option<Reply>, String>) {
     let mut listed = vec![];
     let mut stream = Stream::new(200, HeaderMap::new());
     for piece in bytes.chunks(pieces) {
-        match stream.take(piece, &mut |progress| listed.push(progress)) {
+        match stream.take(piece, &mut |arrival| listed.extend(progress_of(arrival))) {
             Ok(None) => {}
             ended => return (listed, ended.map_err(|lost| lost.reason().to_owned())),
         }

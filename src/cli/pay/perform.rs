@@ -8,7 +8,7 @@ use tollhouse_base::clock::Clock;
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    PaymentState, Progress, Reply, Seller, SentPayment, Settlement,
+    PaymentState, Reply, Report, Seller, SentPayment, Settlement,
     attempt::{AttemptOutcome, attempt},
     reason, state,
 };
@@ -33,6 +33,8 @@ pub(crate) enum PaymentEnd {
     NotCharged { reply: Option<Reply> },
     /// The host could not be reached.
     Unsent(String),
+    /// The result was printed in part, and broke off. `settled` means that the seller reports a charge.
+    BrokenOff { settled: bool },
     /// The outcome is unknown, or the payment was settled but the result is missing. `message` is the last one of the
     /// seller.
     Unknown { message: Option<String>, settled: bool },
@@ -45,7 +47,7 @@ pub(crate) async fn perform(
     headers: &HeaderMap,
     host: &Url,
     was_sent: bool,
-    report: &mut dyn FnMut(Progress),
+    report: &mut Report<'_>,
 ) -> PaymentEnd {
     let max = Duration::from_secs(sent.timeout_secs.min(MAX_SECS)) + GRACE;
     let (outcome, in_doubt) = attempt(seller, headers, max, was_sent, report).await;
@@ -66,6 +68,10 @@ pub(crate) async fn perform(
                 _ => PaymentEnd::Unknown { message: Some("the answer is larger than 64 MiB and was discarded".to_owned()), settled: false },
             },
         },
+        AttemptOutcome::BrokenOff(reply) => {
+            let is_reported = settlement(&reply).is_some_and(|settled| settled.success);
+            PaymentEnd::BrokenOff { settled: is_reported || final_state(seller, host, sent).await == PaymentState::Settled }
+        }
         AttemptOutcome::Unsent(reason) => PaymentEnd::Unsent(reason),
         AttemptOutcome::Refused(reply) | AttemptOutcome::Busy(reply) => match final_state(seller, host, sent).await {
             PaymentState::NotCharged => PaymentEnd::NotCharged { reply: Some(reply) },
@@ -108,8 +114,8 @@ impl PaymentEnd {
     pub(crate) fn taken(&self, sent: &SentPayment) -> Option<MicroUsd> {
         let reported = match self {
             Self::Unsent(_) => return Some(MicroUsd::ZERO),
-            Self::Unknown { settled: false, .. } => return None,
-            Self::Unknown { settled: true, .. } => sent.usd,
+            Self::Unknown { settled: false, .. } | Self::BrokenOff { settled: false } => return None,
+            Self::Unknown { settled: true, .. } | Self::BrokenOff { settled: true } => sent.usd,
             Self::NotCharged { .. } => MicroUsd::ZERO,
             Self::Answered { settlement, .. } => settlement.as_ref().and_then(|settled| settled.taken).unwrap_or(sent.usd),
             Self::TooLarge { settlement } => settlement.taken.unwrap_or(sent.usd),

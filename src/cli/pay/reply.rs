@@ -12,7 +12,22 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
     /// Further members of the last event of a stream.
     pub(crate) extras: ResultExtras,
+    /// Whether the body was reported piece by piece, as [`Arrival::Piece`].
+    pub(crate) is_reported: bool,
 }
+
+/// A part of a response that arrives before the whole.
+pub(crate) enum Arrival<'a> {
+    Progress(Progress),
+    /// The next bytes of a streamed body. The head has no body.
+    Piece {
+        head: &'a Reply,
+        bytes: &'a [u8],
+    },
+}
+
+/// Takes the parts of a response as they arrive.
+pub(crate) type Report<'a> = dyn FnMut(Arrival<'_>) + 'a;
 
 /// The reason for a missing response.
 #[derive(Debug)]
@@ -25,6 +40,8 @@ pub(crate) enum LostReply {
     Late,
     /// The response is too large to read. Holds its head.
     TooLarge(Box<Reply>),
+    /// The response broke off after pieces of it were reported, so that it cannot be read again. Holds its head.
+    BrokenOff(Box<Reply>),
 }
 
 impl LostReply {
@@ -33,6 +50,7 @@ impl LostReply {
             Self::Unsent(reason) | Self::Sent(reason) => reason,
             Self::Late => "timed out",
             Self::TooLarge(_) => "the answer is larger than 64 MiB",
+            Self::BrokenOff(_) => "the answer broke off, so it is incomplete",
         }
     }
 }

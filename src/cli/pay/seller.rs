@@ -1,15 +1,16 @@
 //! Sends requests to a seller: with limits of time and size, without following redirects, and without sending anything
 //! that the request does not need.
 
-use std::{pin::Pin, time::Duration};
+use std::time::Duration;
 
 use reqwest::{
     Client, Method, Url,
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 use tokio::time::{Instant, timeout_at};
+use tollhouse_call::is_json_type;
 
-use super::{LostReply, Progress, Reply, body_file::BodyFile, stream};
+use super::{Arrival, LostReply, Reply, Report, body_file::BodyFile, stream};
 use crate::base::{Error, Result, below, cause, connecting};
 
 /// Maximum number of bytes of a response.
@@ -39,17 +40,13 @@ impl Seller {
         Ok(Self { client: connecting(&request.url, None)?, request })
     }
 
-    /// Sends the request once, with these headers added.
+    /// Sends the request once, with these headers added. A body whose length is not announced, and which is not JSON, is
+    /// reported as it comes.
     ///
     /// # Errors
     ///
     /// No complete response arrived within `most`. The error says whether the request was sent.
-    pub(crate) async fn ask(
-        &self,
-        more: &HeaderMap,
-        max: Duration,
-        report: &mut dyn FnMut(Progress),
-    ) -> std::result::Result<Reply, LostReply> {
+    pub(crate) async fn ask(&self, more: &HeaderMap, max: Duration, report: &mut Report<'_>) -> std::result::Result<Reply, LostReply> {
         let Request { method, url, body, file, stream } = &self.request;
         let mut request = self.client.request(method.clone(), url.clone()).headers(more.clone());
         if *stream {
@@ -83,7 +80,7 @@ impl Seller {
         &self,
         request: reqwest::RequestBuilder,
         until: Instant,
-        report: &mut dyn FnMut(Progress),
+        report: &mut Report<'_>,
     ) -> std::result::Result<Reply, LostReply> {
         let sent = timeout_at(until, request.send()).await.map_err(|_| LostReply::Late)?;
         let response = sent.map_err(|error| {
@@ -92,23 +89,42 @@ impl Seller {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let of_events =
             headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).is_some_and(|kind| kind.starts_with("text/event-stream"));
-        let reading: Pin<Box<dyn Future<Output = _> + '_>> = match of_events && self.request.stream && (200..300).contains(&status) {
-            true => Box::pin(stream::read(response, status, headers, report)),
-            false => Box::pin(read(response, status, headers)),
-        };
-        timeout_at(until, reading).await.map_err(|_| LostReply::Late)?
+        if of_events && self.request.stream && (200..300).contains(&status) {
+            let reading = stream::read(response, status, headers, report);
+            return timeout_at(until, reading).await.map_err(|_| LostReply::Late)?;
+        }
+        read(response, Reply { status, headers, ..Reply::default() }, until, report).await
     }
 }
 
-async fn read(mut response: reqwest::Response, status: u16, headers: HeaderMap) -> std::result::Result<Reply, LostReply> {
+/// Reads a body up to its end, until a time.
+async fn read(
+    mut response: reqwest::Response,
+    mut head: Reply,
+    until: Instant,
+    report: &mut Report<'_>,
+) -> std::result::Result<Reply, LostReply> {
+    let is_json = head.header(header::CONTENT_TYPE.as_str()).is_none_or(is_json_type);
+    let is_streamed = head.is_success() && !is_json && response.content_length().is_none();
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| LostReply::Sent(cause(&error)))? {
+    loop {
+        let chunk = match timeout_at(until, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => chunk,
+            Ok(Ok(None)) => break,
+            Ok(Err(_)) | Err(_) if head.is_reported => return Err(LostReply::BrokenOff(Box::new(head))),
+            Ok(Err(error)) => return Err(LostReply::Sent(cause(&error))),
+            Err(_) => return Err(LostReply::Late),
+        };
         if body.len() + chunk.len() > MAX_BYTES {
-            return Err(LostReply::TooLarge(Box::new(Reply { status, headers, ..Reply::default() })));
+            return Err(LostReply::TooLarge(Box::new(head)));
+        }
+        if is_streamed {
+            report(Arrival::Piece { head: &head, bytes: &chunk });
+            head.is_reported = true;
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Reply { status, headers, body, ..Reply::default() })
+    Ok(Reply { body, ..head })
 }
 
 /// Returns the headers of a record.

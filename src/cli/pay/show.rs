@@ -10,18 +10,19 @@ use std::{
 use tollhouse_call::is_json_type;
 use tollhouse_money::Network;
 
-use super::{Progress, Reply, SentPayment, Settlement, proof::ReceiptProof, usd};
+use super::{Arrival, Progress, Reply, SentPayment, Settlement, proof::ReceiptProof, usd};
 use crate::base::{Result, block, first, json_text_for_people, line, write};
 
-/// Writes a response: its bytes unchanged. To a terminal, which bytes could control, it writes readable text.
+/// Writes a response: its bytes unchanged. To a terminal, which bytes could control, it writes readable text. Writes nothing
+/// again that a [`Printer`] has written.
 pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
     let is_terminal = io::stdout().is_terminal();
+    if reply.is_reported {
+        let is_open = is_terminal && !reply.body.is_empty() && !reply.body.ends_with(b"\n");
+        return if is_open { write(b"\n") } else { Ok(()) };
+    }
     if with_head {
-        let mut head = format!("HTTP {}\n", reply.status);
-        for (name, value) in &reply.headers {
-            _ = writeln!(head, "{name}: {}", line(&String::from_utf8_lossy(value.as_bytes())));
-        }
-        write((head + "\n").as_bytes())?;
+        write(head(reply).as_bytes())?;
     }
     if is_terminal {
         let is_json = reply.header("content-type").is_none_or(is_json_type);
@@ -34,8 +35,58 @@ pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
     }
 }
 
+fn head(reply: &Reply) -> String {
+    let mut head = format!("HTTP {}\n", reply.status);
+    for (name, value) in &reply.headers {
+        _ = writeln!(head, "{name}: {}", line(&String::from_utf8_lossy(value.as_bytes())));
+    }
+    head + "\n"
+}
+
+/// Prints what arrives before a response is complete: progress, and the pieces of a streamed body.
+pub(crate) struct Printer {
+    with_head: bool,
+    is_terminal: bool,
+    /// The first bytes of a character whose others have not arrived.
+    cut: Vec<u8>,
+}
+
+impl Printer {
+    pub(crate) fn new(with_head: bool) -> Self {
+        Self { with_head, is_terminal: io::stdout().is_terminal(), cut: Vec::new() }
+    }
+
+    /// Prints an arrival. If standard output cannot be written, the rest of the response is read anyway.
+    pub(crate) fn print(&mut self, arrival: Arrival<'_>) {
+        match arrival {
+            Arrival::Progress(reported) => progress(&reported),
+            Arrival::Piece { head: reply, bytes } => {
+                if std::mem::take(&mut self.with_head) {
+                    _ = write(head(reply).as_bytes());
+                }
+                _ = if self.is_terminal { write(self.readable(bytes).as_bytes()) } else { write(bytes) };
+            }
+        }
+    }
+
+    /// Returns readable text for the next bytes. Keeps the beginning of a character that is not complete.
+    fn readable(&mut self, bytes: &[u8]) -> String {
+        self.cut.extend_from_slice(bytes);
+        // A line feed may follow a carriage return.
+        let of_line = usize::from(self.cut.ends_with(b"\r"));
+        let cut = self.cut.utf8_chunks().last().filter(|last| is_beginning(last.invalid())).map_or(of_line, |last| last.invalid().len());
+        let rest = self.cut.split_off(self.cut.len() - cut);
+        block(&String::from_utf8_lossy(&std::mem::replace(&mut self.cut, rest)), "")
+    }
+}
+
+/// Returns whether bytes are the beginning of a character in UTF-8.
+fn is_beginning(bytes: &[u8]) -> bool {
+    str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
 /// Prints a progress report of a tool.
-pub(crate) fn progress(reported: &Progress) {
+fn progress(reported: &Progress) {
     let share = reported.fraction.map(|share| format!("{:>3.0} %  ", (share * 100.0).clamp(0.0, 100.0))).unwrap_or_default();
     let message = reported.message.as_deref().map(|message| first(message, 500)).unwrap_or_default();
     if reported.message.is_some() || reported.fraction.is_some() {
@@ -94,4 +145,19 @@ pub(crate) fn short(address: &str) -> String {
     }
     let chars = address.chars();
     line(&chars.clone().take(5).chain(['…']).chain(chars.skip(length - 3)).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_cut_between_characters_and_cannot_control_a_terminal() {
+        let mut printer = Printer { with_head: false, is_terminal: true, cut: Vec::new() };
+        let text = "näh \u{1f600}\r\n\u{1b}[2J\n".as_bytes();
+        let pieces: String = text.iter().map(|byte| printer.readable(&[*byte])).collect();
+        assert_eq!(pieces, block(str::from_utf8(text).unwrap(), ""));
+        assert_eq!(printer.readable(&[0xff, b'a']), "\u{fffd}a");
+        assert!(printer.cut.is_empty());
+    }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tollhouse_front::Code;
 
-use super::{LostReply, Progress, Reply, reply::ResultExtras};
+use super::{Arrival, LostReply, Reply, Report, reply::ResultExtras};
 use crate::base::{
     cause,
     sse::{Event, Reader},
@@ -46,7 +46,7 @@ pub(super) async fn read(
     mut response: reqwest::Response,
     status: u16,
     headers: HeaderMap,
-    report: &mut dyn FnMut(Progress),
+    report: &mut Report<'_>,
 ) -> Result<Reply, LostReply> {
     let mut stream = Stream::new(status, headers);
     while let Some(chunk) = response.chunk().await.map_err(|error| LostReply::Sent(cause(&error)))? {
@@ -72,7 +72,7 @@ impl Stream {
     }
 
     /// Takes the next bytes. Returns the reply if they complete it.
-    pub(super) fn take(&mut self, bytes: &[u8], report: &mut dyn FnMut(Progress)) -> Result<Option<Reply>, LostReply> {
+    pub(super) fn take(&mut self, bytes: &[u8], report: &mut Report<'_>) -> Result<Option<Reply>, LostReply> {
         let events = self.reader.take(bytes).map_err(|_| LostReply::Sent("an event is too large".to_owned()))?;
         for event in events {
             self.count += 1;
@@ -81,7 +81,7 @@ impl Stream {
             }
             let headers = || self.headers.clone();
             match &*event.name {
-                "progress" => report(serde_json::from_str(&event.data).unwrap_or_default()),
+                "progress" => report(Arrival::Progress(serde_json::from_str(&event.data).unwrap_or_default())),
                 "result" => {
                     let read = result(&event.data, self.status, headers());
                     return read.map(Some).ok_or_else(|| LostReply::Sent("the result is not valid".to_owned()));
@@ -112,7 +112,7 @@ fn result(data: &str, status: u16, mut headers: HeaderMap) -> Option<Reply> {
         Ok(RawResult { text: None, base64: Some(base64), .. }) if is_other => STANDARD.decode(base64).ok()?,
         Ok(_) | Err(_) => result.get().as_bytes().to_vec(),
     };
-    Some(Reply { status: own.unwrap_or(status), headers, body, extras: ResultExtras { receipt, settlement } })
+    Some(Reply { status: own.unwrap_or(status), headers, body, extras: ResultExtras { receipt, settlement }, is_reported: false })
 }
 
 /// Returns an error as a reply, with the status and the `Retry-After` that it would have had without a stream.
@@ -126,7 +126,7 @@ fn error(event: Event, mut headers: HeaderMap) -> Reply {
     let known = Code::ALL.iter().find(|known| known.row().name == code);
     let status = known.map_or(500, |code| code.row().status.as_u16());
     let alongside = ResultExtras { receipt: reported.get("receipt").cloned(), settlement: reported.get("settlement").cloned() };
-    Reply { status, headers, body: event.data.into_bytes(), extras: alongside }
+    Reply { status, headers, body: event.data.into_bytes(), extras: alongside, is_reported: false }
 }
 
 #[cfg(test)]

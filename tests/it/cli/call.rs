@@ -29,13 +29,13 @@ async fn at_a_shop() -> (Host, Shell) {
     (host, shell)
 }
 
-async fn funded(shell: &Shell) {
+pub(super) async fn funded(shell: &Shell) {
     shell.run(&["key", "new"]).await.is(0);
     shell.run(&["key", "fund", "1"]).await.is(0);
 }
 
 /// Returns the balance of the key, in micro-dollars.
-async fn remaining(shell: &Shell) -> u64 {
+pub(super) async fn remaining(shell: &Shell) -> u64 {
     crate::harness::micros(&shell.json(&["key", "balance"]).await["balanceUsd"])
 }
 
@@ -47,7 +47,7 @@ fn written(shell: &Shell) -> Vec<String> {
 }
 
 /// Returns the payment id in an output.
-fn printed(text: &str) -> String {
+pub(super) fn printed(text: &str) -> String {
     let at = text.find("pmt_").unwrap_or_else(|| panic!("no payment: {text}"));
     text[at..].chars().take_while(|char| char.is_ascii_alphanumeric() || *char == '_').collect()
 }

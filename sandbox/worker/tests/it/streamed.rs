@@ -291,6 +291,18 @@ fn a_caller_that_takes_no_stream_gets_the_whole() {
 }
 
 #[test]
+fn collected_answer_reports_its_size_each_time_that_it_doubles() {
+    let body = "return (async function* () { for (let i = 0; i < 20; i++) yield 'x'.repeat(10_000); })();";
+    let mut worker = Worker::handler(body);
+    assert!(matches!(worker.call(&Value::Null).outcome, Outcome::Returned(_)));
+    let reported: Vec<_> = worker.messages.iter().map(|message| (&*message.message, message.fraction)).collect();
+    assert_eq!(reported, [("70000 bytes of the answer are ready", None), ("140000 bytes of the answer are ready", None)]);
+    let mut worker = streaming(body);
+    ends_as_streamed(&mut worker);
+    assert!(worker.messages.is_empty(), "the caller sees the bytes");
+}
+
+#[test]
 fn work_and_charges_go_on_beside_a_stream() {
     let mut worker = streaming(
         "ctx.waitUntil((async () => { await ctx.kv.get('a'); await ctx.kv.get('b'); await ctx.kv.get('c'); await ctx.kv.get('d'); await ctx.kv.set('later', 1); })());
