@@ -862,8 +862,8 @@ interface Response {
   readonly ok: boolean;
   /** The headers. You cannot change those of a server's answer. */
   readonly headers: Headers;
-  /** `basic` for the answer of a server, `default` for your own. */
-  readonly type: "basic" | "default";
+  /** `basic` for the answer of a server, `default` for your own, `error` for that of `Response.error()`. */
+  readonly type: "basic" | "default" | "error";
   /** The URL that answered, after redirects. Empty for your own. */
   readonly url: string;
   /** Whether a redirect led to `url`. */
